@@ -1,0 +1,91 @@
+# Everything here sets itself up: it needs python3 (3.11 or newer), make and the package index.
+# Written for GNU make 3.81, which macOS still ships.
+
+PYTHON ?= python3
+VENV ?= .venv
+DEMO ?= examples/support-agent.otlp.jsonl.gz
+WORKERS ?= 2
+UV_VERSION := 0.13.9
+
+BIN := $(VENV)/bin
+CORE := $(VENV)/core.stamp
+DEV := $(VENV)/dev.stamp
+SELF := $(VENV)/self.stamp
+# Hashes pin every file, wheels only: nothing is compiled here, and no build backend is fetched unlocked.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench lock clean python FORCE
+
+help:  ## what there is
+	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(CORE) $(SELF)  ## read the example dump and print the report
+	$(BIN)/otelctx analyze $(DEMO)
+
+test: $(DEV) $(SELF)  ## the tests (PYTEST_ARGS="-k sniff" passes arguments on)
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+check: $(DEV) $(SELF)  ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV) $(SELF)  ## mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV) $(SELF)  ## speed, against the numbers on record
+	$(BIN)/python tests/bench/run.py
+
+# ---- set-up
+
+# A virtual environment knows its own place: one that was moved, copied along with the folder or left behind by a
+# removed Python is made anew.
+ifneq ($(shell $(BIN)/python -c "print(open('$(CORE)').read())" 2>/dev/null),$(CURDIR))
+$(CORE): FORCE
+endif
+
+$(CORE): requirements/core.txt | python
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(INSTALL) -r requirements/core.txt
+	@printf %s "$(CURDIR)" > $(CORE)
+
+$(DEV): requirements/dev.txt $(CORE)
+	@echo "adding what tests and checks need to $(VENV) (once)"
+	@$(INSTALL) -r requirements/dev.txt
+	@touch $(DEV)
+
+# The project itself, editable: again whenever its version, its dependencies or its command may have changed.
+$(SELF): pyproject.toml $(CORE)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(BIN)/python -m pip check >/dev/null || { $(BIN)/python -m pip check; echo "the lock is behind pyproject.toml: make lock" >&2; exit 1; }
+	@touch $(SELF)
+
+python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "no $(PYTHON) here: install Python 3.11 or newer, or name one: make PYTHON=python3.13 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "$(PYTHON) is $$($(PYTHON) --version 2>&1 | head -n 1), too old or broken:" \
+	    "install Python 3.11 or newer, or name one: make PYTHON=python3.13 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
+
+# ---- upkeep
+
+# The two locks hold for every Python from 3.11 on, Linux and macOS. Pins stay unless pyproject.toml asks for another
+# version; `make lock UPGRADE=1` takes the newest of everything.
+LOCK := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+lock: | python  ## lock the dependencies of pyproject.toml anew (UPGRADE=1: take the newest)
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(LOCK) pyproject.toml --extra fast --group build --output-file requirements/core.txt
+	$(LOCK) pyproject.toml --all-extras --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
+
+clean:  ## remove all that was made here
+	rm -rf .venv .venv3* .venv-lock dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find otel_ctx cli tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,308 @@
+"""``otelctx analyze``: dumps in, the report out."""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import click
+
+from otel_ctx_cli.main import Failure
+from otel_ctx_cli.version import version_option
+
+if TYPE_CHECKING:
+    from otel_ctx.engine import Settings
+    from otel_ctx.inputs import Batch
+    from otel_ctx.model import Analysis, Finding
+    from otel_ctx.outputs.report import Inputs
+
+_SEVERITIES = ("error", "warning", "info")  # as in otel_ctx.model, which --help does not wait for
+_GATE_MET = 1
+_UNITS = {"k": 1_000, "m": 1_000_000}
+
+
+# ---- options
+
+
+def _formats(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        from otel_ctx.inputs import format_names
+
+        _one_of(value, format_names())
+    return value
+
+
+def _kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    if values:
+        from otel_ctx.findings.kinds import KINDS
+
+        for value in values:
+            _one_of(value, KINDS)
+    return frozenset(values)
+
+
+def _one_of(value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise click.BadParameter(f"{value!r} is not known. It can be: {', '.join(known)}.")
+
+
+def _windows(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, int]:
+    windows = {}
+    for value in values:
+        model, tokens = _pair(value, "MODEL=TOKENS, as in gpt-x=128000 or 'claude-*=200k'")
+        unit = _UNITS.get(tokens[-1].lower(), 1)
+        digits = tokens[:-1] if unit > 1 else tokens
+        try:
+            windows[model] = int(digits.replace(",", "")) * unit
+        except ValueError:
+            raise click.BadParameter(f"{tokens!r} is no number of tokens, as 128000 and 200k are.") from None
+        if windows[model] <= 0:
+            raise click.BadParameter(f"a window of {tokens} tokens holds nothing.")
+    return windows
+
+
+def _models(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str]:
+    return dict(_pair(value, "NAME=MODEL, as in my-deployment=gpt-x") for value in values)
+
+
+def _pair(value: str, form: str) -> tuple[str, str]:
+    # The last "=": names of deployments may hold one, tokens and models do not.
+    name, _, said = value.rpartition("=")
+    if not name.strip() or not said.strip():
+        raise click.BadParameter(f"{value!r} is not {form}.")
+    return name.strip(), said.strip()
+
+
+@click.command(short_help="Read dumps of spans and report what was found.", no_args_is_help=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "--json", "json_path", metavar="FILE", type=click.Path(), help="Write the report as JSON; - is stdout."
+)
+@click.option(
+    "--include-text", is_flag=True, help="Put the prompts' text into the JSON. Without it, none is there."
+)
+@click.option(
+    "--format",
+    "format_",
+    metavar="NAME",
+    callback=_formats,
+    help="Format of the input. [default: told by its content]",
+)
+@click.option(
+    "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 where a finding is at least this severe."
+)
+@click.option(
+    "--ignore", metavar="KIND", multiple=True, callback=_kinds, help="Leave findings of this kind out."
+)
+@click.option(
+    "--limit",
+    "windows",
+    metavar="MODEL=TOKENS",
+    multiple=True,
+    callback=_windows,
+    help="Context window of a model; * stands for anything.",
+)
+@click.option(
+    "--model",
+    "models",
+    metavar="NAME=MODEL",
+    multiple=True,
+    callback=_models,
+    help="The model behind a deployment's name.",
+)
+@click.option(
+    "-v", "--verbose", count=True, help="Show all of every list, and each turn; twice: call ids too."
+)
+@version_option
+@click.pass_context
+def command(
+    context: click.Context,
+    paths: tuple[str, ...],
+    json_path: str | None,
+    include_text: bool,
+    format_: str | None,
+    fail_on: str | None,
+    ignore: frozenset[str],
+    windows: Mapping[str, int],
+    models: Mapping[str, str],
+    verbose: int,
+) -> None:
+    """Read dumps of OpenTelemetry spans and report what fills the context window, how soon it is full and where the
+    prompt's prefix broke.
+
+    PATH is a file, a folder, or - for standard input. The format is told from the content; .gz is unpacked.
+    """  # fmt: skip
+    if include_text and json_path is None:
+        raise click.UsageError("--include-text is about the JSON: it needs --json FILE.")
+    if json_path not in (None, "-"):
+        _writable(Path(str(json_path)), paths)
+
+    from otel_ctx.context import Limits
+    from otel_ctx.engine import Settings
+    from otel_ctx.outputs.report import build, dumps, reconcile
+
+    settings = Settings(limits=Limits(windows=windows, models=models), ignore=ignore)
+    with _no_collector():
+        analysis, inputs = _analysis(paths, format_, settings)
+        reconcile(analysis.readings)
+        if json_path is not None:
+            data = dumps(build(analysis, inputs, include_text=include_text))
+        if json_path == "-":
+            from otel_ctx_cli.terminal import write
+
+            write(data)
+        else:
+            if json_path is not None:
+                _replace(Path(json_path), data)
+            _print(analysis, inputs, verbose)
+    if fail_on is not None:
+        _gate(context, analysis, inputs, fail_on)
+
+
+def _print(analysis: Analysis, inputs: Inputs, verbose: int) -> None:
+    from otel_ctx.outputs.text import render
+    from otel_ctx_cli.terminal import print_lines, width
+
+    print_lines(render(analysis, inputs, width=width(), verbose=verbose))
+
+
+# ---- reading
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """The garbage collector would look at every value of a dump again and again: it costs more than the work itself."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _analysis(paths: Sequence[str], format_: str | None, settings: Settings) -> tuple[Analysis, Inputs]:
+    from otel_ctx.engine import Engine
+    from otel_ctx.inputs import read
+    from otel_ctx.outputs.report import Inputs, Source
+
+    engine = Engine(settings)
+    sources: dict[str, Source] = {}
+    skipped: list[tuple[str, str]] = []
+    for batch in _shown(read(paths, format=format_, stdin=sys.stdin.buffer)):
+        engine.feed(batch.spans, batch.logs)
+        skipped += [(s.where, s.why) for s in batch.skipped]
+        known = sources.get(batch.source)
+        sources[batch.source] = Source(
+            batch.source,
+            batch.format or (known.format if known else ""),
+            len(batch.spans) + (known.spans if known else 0),
+            len(batch.logs) + (known.log_records if known else 0),
+        )
+    return engine.close(), Inputs(tuple(sources.values()), tuple(skipped))
+
+
+_PATIENCE = 1.0  # seconds without a sign of life
+_EVERY = 0.2
+
+
+def _shown(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same batches, with a line on stderr that counts what came, where that takes long and a person waits."""
+    if not _watched():
+        yield from batches
+        return
+    next_time = monotonic() + _PATIENCE
+    records, shown = 0, False
+    try:
+        for batch in batches:
+            yield batch
+            records += len(batch.spans) + len(batch.logs)
+            now = monotonic()
+            if now >= next_time:
+                next_time, shown = now + _EVERY, True
+                _status(f"{records:,} records read, in {Path(batch.source).name}")
+    finally:
+        if shown:
+            _status("")
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty()
+
+
+def _status(text: str) -> None:
+    from otel_ctx.outputs.escape import escape
+    from otel_ctx_cli.terminal import width
+
+    click.echo("\r\x1b[K" + escape(text)[: width() - 1], nl=False, err=True, color=True)
+
+
+# ---- writing
+
+
+def _writable(path: Path, inputs: Sequence[str]) -> None:
+    """Told before the work, not after it."""
+    if path.is_dir():
+        raise click.BadParameter(f"{click.format_filename(path)} is a folder.", param_hint="--json")
+    if not path.absolute().parent.is_dir():
+        raise click.BadParameter(
+            f"there is no folder {click.format_filename(path.parent)}.", param_hint="--json"
+        )
+    for given in inputs:
+        if path.exists() and Path(given).exists() and path.samefile(given):
+            raise click.BadParameter(f"{click.format_filename(path)} is an input.", param_hint="--json")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """All of ``data`` or nothing: until then the file stays what it was. A pipe or a device is just written to."""
+    target = path.resolve()
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+            return
+        try:
+            with part.open("xb") as stream:
+                stream.write(data)
+            if target.exists():
+                part.chmod(stat.S_IMODE(target.stat().st_mode))
+            part.replace(target)
+        finally:
+            with suppress(OSError):
+                part.unlink()
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise Failure(f"{click.format_filename(path)}: cannot be written: {why}") from None
+
+
+# ---- the gate
+
+
+def _gate(context: click.Context, analysis: Analysis, inputs: Inputs, fail_on: str) -> None:
+    """1 where a finding is as severe as that; 2 where what was read is not all, and no verdict can rest on it."""
+    if inputs.skipped:
+        where, why = inputs.skipped[0]
+        more = f" and {len(inputs.skipped) - 1:,} more" if len(inputs.skipped) > 1 else ""
+        _refuse(f"{where}: {why}{more}: skipped, and --fail-on does not judge half an input")
+    if not analysis.readings:
+        _refuse("no model call in this input: --fail-on has nothing to judge")
+    met: list[Finding] = [
+        f for f in analysis.findings if _SEVERITIES.index(f.severity) <= _SEVERITIES.index(fail_on)
+    ]
+    if met:
+        kinds = ", ".join(dict.fromkeys(f.kind for f in met))
+        click.echo(f"--fail-on {fail_on}: {kinds}", err=True)
+        context.exit(_GATE_MET)
+
+
+def _refuse(why: str) -> None:
+    from otel_ctx.outputs.escape import escape
+
+    raise Failure(escape(why))

@@ -1,0 +1,83 @@
+"""The command ``otelctx``. A subcommand is a module with a click command named ``command``, and one line in COMMANDS.
+
+Modules are imported when their command is run, and heavy ones only where they are needed: --help answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from otel_ctx_cli.version import version_option
+
+COMMANDS: Mapping[str, str] = {
+    "analyze": "otel_ctx_cli.analyze",
+}
+
+_INTERRUPTED = 130  # what shells report for Ctrl-C; 1 would say that a gate was met
+
+
+class Failure(click.ClickException):
+    """One line on stderr, and the exit code of what cannot be used."""
+
+    exit_code = 2
+
+
+class Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = import_module(module).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and (args[0] == "-" or Path(args[0]).exists()):
+            ctx.fail(
+                f"No such command. To read a file: {ctx.command_path} analyze {click.format_filename(args[0])}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except (click.Abort, KeyboardInterrupt):
+            ctx.exit(_INTERRUPTED)
+        except Exception as error:
+            _fail(error)
+
+
+def _fail(error: Exception) -> NoReturn:
+    """One line instead of a traceback: whoever runs this is in a hurry."""
+    if os.environ.get("OTELCTX_DEBUG"):
+        raise error
+    from otel_ctx.errors import OtelCtxError
+    from otel_ctx.outputs.escape import escape
+
+    if isinstance(error, OtelCtxError):
+        raise Failure(escape(str(error))) from None
+    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    raise Failure(f"{escape(told)} (a fault of otelctx itself; OTELCTX_DEBUG=1 shows where)") from None
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 fine, 1 a gate was met, 2 unusable input or arguments.",
+)
+@version_option
+def main() -> None:
+    """What fills the context window of your agents, how soon it is full, and why the prompt cache missed: read from
+    the OpenTelemetry GenAI spans that they already emit."""

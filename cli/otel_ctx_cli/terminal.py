@@ -1,0 +1,72 @@
+"""Lines of a report to stdout: with colours where a person looks on, in characters that the stream has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from otel_ctx.outputs.text import Line, Style
+
+_WIDEST = 120  # longer lines are hard to read
+
+COLOURS: Mapping[Style, Mapping[str, Any]] = {
+    "title": {"bold": True, "underline": True},
+    "strong": {"bold": True},
+    "dim": {"dim": True},
+    "good": {"fg": "green"},
+    "notice": {"fg": "yellow"},
+    "alarm": {"fg": "red", "bold": True},
+    "chart": {"fg": "cyan"},
+    "removed": {"fg": "red"},
+    "added": {"fg": "green"},
+}
+# One column each, like what they stand for.
+_ASCII = str.maketrans("█▉▊▋▌▍▎▏░·–…→›└×", "########.|-~>>`x")
+
+
+def width() -> int:
+    """Columns of the terminal, 80 where stdout is none; COLUMNS overrides."""
+    return min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    colour = _colour()
+    text = "".join(_drawn(line, colour) + "\n" for line in lines)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
+    write(text.encode(encoding))
+
+
+def write(data: bytes) -> None:
+    """``data`` to stdout. That nobody reads on, as in ``otelctx … | head``, is no fault of anyone."""
+    stream = sys.stdout.buffer
+    try:
+        stream.write(data)
+        stream.flush()
+    except BrokenPipeError:
+        # What is still in the buffer would be tried again, and complained about, at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _colour() -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _drawn(line: Line, colour: bool) -> str:
+    text = "".join(
+        click.style(run.text, **COLOURS[run.style]) if colour and run.style else run.text for run in line
+    )
+    return text.rstrip()

@@ -1,0 +1,101 @@
+"""How full the window is, how fast it fills, and where its limit comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from otel_ctx.model import Band, Call, Context, Method
+from otel_ctx.rules import Rules, Value
+
+_MIN_POINTS = 3  # turns before a growth is a growth
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Below ``low_turns`` or from ``low_share`` on the headroom is low; below ``critical_turns`` or from
+    ``critical_share`` on it is critical."""
+
+    low_turns: float = 20
+    critical_turns: float = 5
+    low_share: float = 0.8
+    critical_share: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the user says of windows. ``windows``: model pattern (``*`` allowed) -> tokens. ``models``: the name of a
+    deployment, an inference profile or a self-hosted model -> the model that it is."""
+
+    windows: Mapping[str, int] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    bands: Bands = Bands()
+    turns: int = 20  # turns that the growth is fitted over
+
+
+def known_model(model: str, limits: Limits) -> str:
+    """The model behind a deployment's name."""
+    for pattern, real in limits.models.items():
+        if fnmatchcase(model, pattern):
+            return real
+    return model
+
+
+def limit_of(call: Call, usage: int | None, rules: Rules, limits: Limits) -> tuple[int | None, str]:
+    """The window in tokens and where that comes from: setting > attribute > rules > observed. A successful call that was
+    larger than the table's window proves a larger one, whose size is then the next that the provider sells."""
+    for pattern, tokens in limits.windows.items():
+        if fnmatchcase(call.model, pattern):
+            return tokens, "setting"
+    if call.limit:
+        return call.limit, "attribute"
+    window = rules.window(known_model(call.model, limits), call.platform)
+    if window is None or not window.value:
+        return None, ""
+    if usage is not None and usage > window.value and call.status == "ok":
+        larger = _next_window(window, usage, rules)
+        return (larger, "observed") if larger is not None else (None, "")
+    return window.value, "rules"
+
+
+def _next_window(window: Value, usage: int, rules: Rules) -> int | None:
+    """The smallest window of the same maker that holds ``usage``."""
+    maker = next((w.id.split("/")[0] for w in rules.windows if w.tokens is window), None)
+    sold = [w.tokens.value for w in rules.windows if w.id.split("/")[0] == maker and w.tokens.value]
+    return min((n for n in sold if n >= usage), default=None)
+
+
+def growth_of(usages: Sequence[int]) -> float | None:
+    """Tokens a turn, least squares over ``usages`` (one a turn, oldest first); None below three points."""
+    n = len(usages)
+    if n < _MIN_POINTS:
+        return None
+    mean_x, mean_y = (n - 1) / 2, sum(usages) / n
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in enumerate(usages)) / sum((x - mean_x) ** 2 for x in range(n))
+    return round(slope, 2)
+
+
+def context_of(
+    call: Call, usage: int | None, method: Method, before: Sequence[int], rules: Rules, limits: Limits
+) -> Context:
+    """``usage``: tokens in the window at this call; ``before``: the same of the conversation's earlier turns."""
+    limit, source = limit_of(call, usage, rules, limits)
+    reserve = call.reserve or 0
+    growth = growth_of((*before[-(limits.turns - 1) :], usage)) if usage is not None else None
+    if usage is None or not limit:
+        return Context(usage, method, limit, source, reserve, None, None, None, growth, "unknown")
+    headroom = limit - usage - reserve
+    turns = round(max(headroom, 0) / growth, 1) if growth is not None and growth > 0 else None
+    share = usage / limit
+    return Context(usage, method, limit, source, reserve, round(share, 4), headroom, turns, growth, _band(share, headroom, turns, limits.bands))
+
+
+def _band(share: float, headroom: int, turns: float | None, bands: Bands) -> Band:
+    if share > 1:
+        return "exceeded"
+    if headroom <= 0 or share >= bands.critical_share or (turns is not None and turns < bands.critical_turns):
+        return "critical"
+    if share >= bands.low_share or (turns is not None and turns < bands.low_turns):
+        return "low"
+    return "ok"

@@ -1,0 +1,469 @@
+"""Calls -> conversations: by content first, by ids second, in the order of their starts.
+
+A call continues the one whose history is the longest prefix of its own. Frameworks give a trace a call, sessions that begin
+with equal words, sub-agents inside a parent's trace: ids alone would mix them, and most libraries give none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from otel_ctx.model import Break, Call, Chain, Prompt, Relation, Segment
+
+_SKEW_NS = 20_000_000  # a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
+_RECENT = 64  # open ends looked at when no history fits
+_OVERLAP = 0.5  # share of an earlier history that has to be there again to call it rewritten
+_SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
+_ALIKE = 0.2  # system prompts with a smaller common beginning belong to different agents
+_ANCESTORS = 8
+
+_MODEL_KINDS = ("assistant", "tool_call", "thinking")
+
+
+@dataclass(slots=True, eq=False)
+class End:
+    """The last known state of a history: a later call may continue it."""
+
+    call: Call
+    conversation: str
+    turn: int
+    extended: bool = False
+    digests: frozenset[str] | None = None  # of its messages, made when first asked for
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Where a call belongs. ``previous`` is the call that it continues, ``compared`` the one whose prompt it should have
+    kept (None after a hand-off to another agent, or where nothing was there to keep)."""
+
+    conversation: str
+    turn: int
+    relation: Relation
+    previous: Call | None
+    compared: Call | None
+    gap: bool
+    parent: str | None
+
+
+@dataclass(slots=True)
+class _Recent:
+    """What is remembered, each by the key it is asked for; the oldest leave first."""
+
+    size: int
+    items: dict[object, list[End]] = field(default_factory=dict)
+
+    def add(self, key: object, end: End) -> None:
+        ends = self.items.pop(key, [])
+        ends.append(end)
+        del ends[:-_RECENT]
+        self.items[key] = ends
+        if len(self.items) > self.size:
+            del self.items[next(iter(self.items))]
+
+    def get(self, key: object) -> list[End]:
+        return self.items.get(key, [])
+
+
+class Threads:
+    """Places calls, which must come in the order of their starts. Bounded: ``size`` histories are remembered."""
+
+    def __init__(self, parents: Mapping[tuple[str, str], str], text: Callable[[str], str | None], size: int = 20_000) -> None:
+        self._parents = parents
+        self._text = text
+        self._by_key = _Recent(size)
+        self._by_group = _Recent(size)
+        self._by_response = _Recent(size)
+        self._by_tool_call = _Recent(size)
+        self._open: deque[End] = deque(maxlen=_RECENT)
+        self._agents: dict[tuple[str, str], Call] = {}
+        self._above: dict[tuple[str, str], tuple[int, str]] = {}
+        self._size = size
+
+    def place(self, call: Call) -> Placed:
+        end, relation = self._continued(call)
+        gap = False
+        if end is None or relation in ("new", "forks", "joined"):
+            conversation, turn, parent = call.id, 1, end.conversation if end else self._parent(call)
+        else:
+            conversation, turn, parent = end.conversation, end.turn + (relation != "repeats"), None
+            gap = relation == "continues" and _misses_an_answer(end.call, call)
+            end.extended = True
+        previous = end.call if end is not None and relation != "new" else None
+        compared = self._compared(call, conversation, previous) if relation in ("continues", "rewrites", "compacted") else None
+        self._remember(call, End(call, conversation, turn))
+        return Placed(conversation, turn, relation, previous, compared, gap, parent)
+
+    # ---- which history is continued
+
+    def _continued(self, call: Call) -> tuple[End | None, Relation]:
+        if call.previous_response_id:
+            ends = self._by_response.get(call.previous_response_id)
+            if ends:
+                return ends[-1], "continues"
+        chain = call.prompt.messages
+        if not chain.length or call.completeness.status in ("usage_only", "none"):
+            return self._by_ids(call)
+        if "head" not in call.completeness.lost:
+            found = self._by_prefix(call)
+            if found is not None:
+                return found
+        elif "server_side" in call.completeness.reasons:
+            served = self._by_server(call)
+            if served is not None:
+                return served, "continues"
+        found = self._by_overlap(call)
+        if found is not None:
+            return found
+        return None, "joined" if any(s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain) else "new"
+
+    def _by_prefix(self, call: Call) -> tuple[End, Relation] | None:
+        chain = call.prompt.messages
+        equal = [e for e in self._by_key.get(chain.key) if _before(e.call, call)]
+        for key, following in _positions(chain):
+            fits = [e for e in self._by_key.get(key) if _before(e.call, call) and not _foreign(e.call, call, following)]
+            if fits and key != chain.key:
+                best = max(fits, key=lambda e: _score(e, call, following))
+                return best, "forks" if best.extended and not _same_hint(best.call, call) else "continues"
+            if key == chain.key and equal:
+                repeated = self._repeated(call, equal)
+                if repeated is not None:
+                    return repeated, "repeats"
+        return None
+
+    def _repeated(self, call: Call, equal: list[End]) -> End | None:
+        """The same history once more: a retry, unless it is another session that begins with the same words."""
+        for e in reversed(equal):
+            if e.call.status != "ok" and not _other_hint(e.call, call):
+                return e
+            if _same_hint(e.call, call) and e.call.trace_id == call.trace_id:
+                return e
+            grown = any(s.kind in _MODEL_KINDS for s in call.prompt.messages)
+            if grown and not _other_hint(e.call, call):
+                return e
+        return None
+
+    def _by_ids(self, call: Call) -> tuple[End | None, Relation]:
+        """Without content only ids are left: the conversation's, else the trace's."""
+        for group in _groups(call):
+            for e in reversed(self._by_group.get(group)):
+                if _before(e.call, call) and e.call.agent == call.agent:
+                    return e, "continues"
+        return None, "new"
+
+    def _by_server(self, call: Call) -> End | None:
+        """The history lies on the server: a tool result names the tool call that it answers; a growing input in the same
+        trace or session is the next best word."""
+        first = next((s for s in call.prompt.messages if s.kind != "system"), None)
+        if first is not None and first.call_id and first.kind == "tool_result":
+            ends = [e for e in self._by_tool_call.get(first.call_id) if _before(e.call, call)]
+            if ends:
+                return ends[-1]
+        for group in _groups(call):
+            for e in reversed(self._by_group.get(group)):
+                grown = (call.usage.input or 0) >= (e.call.usage.input or 0)
+                if _before(e.call, call) and grown and not e.extended:
+                    return e
+        return None
+
+    def _by_overlap(self, call: Call) -> tuple[End, Relation] | None:
+        """No history fits from its start: was one rewritten, compacted, or seen without its beginning?"""
+        chain = call.prompt.messages
+        mine = frozenset(s.digest for s in chain if s.kind != "system")
+        if not mine:
+            return None
+        carries = any(s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain)
+        head_lost = "head" in call.completeness.lost
+        best: tuple[float, int, End] | None = None
+        for i, e in enumerate(self._open):
+            if e.extended or not _before(e.call, call) or _other_hint(e.call, call):
+                continue
+            theirs = self._digests(e)
+            if not theirs:
+                continue
+            shared = len(mine & theirs) / min(len(mine), len(theirs))
+            lost_before = head_lost or "head" in e.call.completeness.lost
+            if carries and shared >= _OVERLAP and (lost_before or len(mine & theirs) >= 2) and (best is None or (shared, i) > best[:2]):
+                best = (shared, i, e)
+        if best is not None:
+            if head_lost or "head" in best[2].call.completeness.lost:
+                return best[2], "continues"
+            return best[2], "rewrites"
+        return self._compaction(call, carries)
+
+    def _compaction(self, call: Call, carries: bool) -> tuple[End, Relation] | None:
+        """A summary in the place of a long history: same agent, same session or trace, same tools, a much smaller window."""
+        first = next((s for s in call.prompt.messages if s.kind != "system"), None)
+        for group in _groups(call):
+            for e in reversed(self._by_group.get(group)):
+                old = e.call
+                if e.extended or not _before(old, call) or old.agent != call.agent or _digest(old.prompt.tools) != _digest(call.prompt.tools):
+                    continue
+                if old.prompt.messages.length < 6 or not _shrunk(old, call):
+                    continue
+                same_system = _digest(old.prompt.system) == _digest(call.prompt.system)
+                begins_alike = first is not None and first.digest in self._digests(e)
+                if same_system and (_same_hint(old, call) or begins_alike or (carries and group[0] == "trace")):
+                    return e, "compacted"
+        return None
+
+    def _digests(self, end: End) -> frozenset[str]:
+        if end.digests is None:
+            end.digests = frozenset(s.digest for s in end.call.prompt.messages if s.kind != "system")
+        return end.digests
+
+    # ---- what it should have kept
+
+    def _compared(self, call: Call, conversation: str, previous: Call | None) -> Call | None:
+        """The call whose prefix this one should have kept: the previous one of the same agent."""
+        if previous is None:
+            return None
+        if call.agent and previous.agent and call.agent != previous.agent:
+            return self._agents.get((conversation, call.agent))
+        if not call.agent and self._other_agent(previous.prompt, call.prompt):
+            return None
+        return previous
+
+    def _other_agent(self, old: Prompt, new: Prompt) -> bool:
+        """Other tools and a system prompt with nothing in common: a hand-off, not a change."""
+        if {s.name for s in old.tools} == {s.name for s in new.tools}:
+            return False
+        a, b = _system(old), _system(new)
+        if a is None or b is None or a.digest == b.digest:
+            return False
+        x, y = self._text(a.digest), self._text(b.digest)
+        if x is None or y is None:
+            return False
+        return common_prefix(x, y) < _ALIKE * min(len(x), len(y))
+
+    # ---- memory
+
+    def _remember(self, call: Call, end: End) -> None:
+        chain = call.prompt.messages
+        if chain.length and "head" not in call.completeness.lost:
+            self._by_key.add(chain.key, end)
+        for group in _groups(call):
+            self._by_group.add(group, end)
+        if call.response_id:
+            self._by_response.add(call.response_id, end)
+        for s in call.answer:
+            if s.kind == "tool_call" and s.call_id:
+                self._by_tool_call.add(s.call_id, end)
+        self._open.append(end)
+        if call.agent:
+            self._agents[(end.conversation, call.agent)] = call
+            if len(self._agents) > self._size:
+                del self._agents[next(iter(self._agents))]
+        for distance, key in self._ancestors(call):
+            known = self._above.get(key)
+            if known is None or distance < known[0]:
+                self._above[key] = (distance, end.conversation)
+        while len(self._above) > _ANCESTORS * self._size:
+            del self._above[next(iter(self._above))]
+
+    def _ancestors(self, call: Call) -> Iterator[tuple[int, tuple[str, str]]]:
+        span = call.parent_id
+        for distance in range(1, _ANCESTORS + 1):
+            if not span:
+                return
+            yield distance, (call.trace_id, span)
+            span = self._parents.get((call.trace_id, span), "")
+
+    def _parent(self, call: Call) -> str | None:
+        """The conversation that stands nearer to a common ancestor span: a sub-agent's parent."""
+        for distance, key in self._ancestors(call):
+            known = self._above.get(key)
+            if known is not None and known[0] < distance and known[1] != call.id:
+                return known[1]
+        return None
+
+
+# ---- small questions
+
+
+def _positions(chain: Chain) -> Iterator[tuple[bytes, Segment | None]]:
+    """Every place at which an earlier history may have ended, the longest first, with the segment that follows."""
+    link: Chain | None = chain
+    following: Segment | None = None
+    while link is not None:
+        for segment, key in zip(reversed(link.new), reversed(link.marks), strict=True):
+            yield key, following
+            following = segment
+        link = link.base
+
+
+def _before(old: Call, new: Call) -> bool:
+    return old.end_unix_nano <= new.start_unix_nano + _SKEW_NS and old is not new
+
+
+def _same_hint(a: Call, b: Call) -> bool:
+    return bool(a.conversation_hint) and a.conversation_hint == b.conversation_hint
+
+
+def _other_hint(a: Call, b: Call) -> bool:
+    return bool(a.conversation_hint) and bool(b.conversation_hint) and a.conversation_hint != b.conversation_hint
+
+
+def _answers(old: Call, following: Segment | None) -> bool:
+    return following is not None and any(s.digest == following.digest for s in old.answer)
+
+
+def _foreign(old: Call, new: Call, following: Segment | None) -> bool:
+    """Ids say another session, and the answer that follows does not say otherwise."""
+    return _other_hint(old, new) and not _answers(old, following)
+
+
+def _score(end: End, call: Call, following: Segment | None) -> tuple[bool, bool, bool, bool, int]:
+    old = end.call
+    return (_answers(old, following), _same_hint(old, call), not end.extended, old.trace_id == call.trace_id, old.start_unix_nano)
+
+
+def _groups(call: Call) -> Iterator[tuple[str, str]]:
+    if call.conversation_hint:
+        yield "hint", call.conversation_hint
+    yield "trace", call.trace_id
+
+
+def _digest(segments: tuple[Segment, ...]) -> tuple[str, ...]:
+    return tuple(s.digest for s in segments)
+
+
+def _system(prompt: Prompt) -> Segment | None:
+    if prompt.system:
+        return prompt.system[0]
+    first = next(iter(prompt.messages), None)
+    return first if first is not None and first.kind == "system" else None
+
+
+def _shrunk(old: Call, new: Call) -> bool:
+    before = old.usage.input or sum(old.prompt.messages.tokens_by_kind)
+    after = new.usage.input or sum(new.prompt.messages.tokens_by_kind)
+    return after < (1 - _SHRUNK) * before
+
+
+def _misses_an_answer(old: Call, new: Call) -> bool:
+    """More than one answer of the model stands between the two calls: one call in between was not seen."""
+    runs, inside = 0, False
+    for s in _after(new.prompt.messages, old.prompt.messages):
+        is_model = s.kind in _MODEL_KINDS
+        runs += is_model and not inside
+        inside = is_model
+    return runs > 1
+
+
+def _after(chain: Chain, old: Chain) -> list[Segment]:
+    """The segments of ``chain`` beyond the content of ``old``."""
+    out: list[Segment] = []
+    link: Chain | None = chain
+    while link is not None:
+        for segment, key in zip(reversed(link.new), reversed(link.marks), strict=True):
+            if key == old.key:
+                return out[::-1]
+            out.append(segment)
+        link = link.base
+    return []
+
+
+def common_prefix(a: str, b: str) -> int:
+    """Length of the common beginning, by halving: a few comparisons of slices, not a loop over characters."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+# ---- where two prompts part
+
+
+def shared_segments(old: Prompt, new: Prompt) -> int:
+    """How many segments from the start are the same."""
+    n = 0
+    for a, b in ((old.tools, new.tools), (old.system, new.system)):
+        same = _lcp(a, b)
+        n += same
+        if same < max(len(a), len(b)):
+            return n
+    return n + _shared_chain(old.messages, new.messages)
+
+
+def _lcp(a: tuple[Segment, ...] | list[Segment], b: tuple[Segment, ...] | list[Segment]) -> int:
+    if a is b:
+        return len(a)
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x.digest != y.digest:
+            break
+        n += 1
+    return n
+
+
+def _shared_chain(old: Chain, new: Chain) -> int:
+    link: Chain | None = new
+    while link is not None:
+        if link is old:
+            return old.length
+        if link.base is not None and link.base.length < old.length and link.base is not old:
+            break
+        link = link.base
+    return _lcp(list(old), list(new))
+
+
+def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break | None:
+    """Where ``new`` stops agreeing with ``old`` before the end of what was there; None where it keeps it all.
+
+    Sections that one of the two has lost are left out: nothing is said of what was not seen."""
+    lost = old.completeness.lost | new.completeness.lost
+    index = 0
+    for name in ("tools", "system"):
+        a: tuple[Segment, ...] = getattr(old.prompt, name)
+        b: tuple[Segment, ...] = getattr(new.prompt, name)
+        if name in lost:
+            index += len(a)
+            continue
+        same = _lcp(a, b)
+        if same < len(a) or len(b) > len(a):
+            following = tuple(a[same:]), tuple(b[same:])
+            return _break(old, index + same, list(following[0]), list(following[1]), text)
+        index += len(a)
+    if lost & {"head", "messages"}:
+        return None
+    same = _shared_chain(old.prompt.messages, new.prompt.messages)
+    if same >= old.prompt.messages.length:
+        return None
+    a_rest, b_rest = list(old.prompt.messages)[same:], list(new.prompt.messages)[same:]
+    return _break(old, index + same, a_rest, b_rest, text)
+
+
+def _break(old: Call, index: int, a: list[Segment], b: list[Segment], text: Callable[[str], str | None]) -> Break:
+    before, after = (a[0] if a else None), (b[0] if b else None)
+    later_a, later_b = {s.digest for s in a}, {s.digest for s in b}
+    offset = None
+    if before is None or (after is not None and before.digest in later_b and after.digest not in later_a):
+        change = "added"
+    elif after is None or (after.digest in later_a and before.digest not in later_b):
+        change = "removed"
+    elif before.digest in later_b and after.digest in later_a:
+        change = "reordered"
+    else:
+        change = "modified"
+        x, y = text(before.digest), text(after.digest)
+        if x is not None and y is not None and before.kind == after.kind:
+            offset = common_prefix(x, y)
+    at = after or before
+    assert at is not None
+    return Break(at.path, at.kind, change, _tokens_after(old.prompt, index), offset, index, before, after)  # type: ignore[arg-type]
+
+
+def _tokens_after(prompt: Prompt, index: int) -> int:
+    """Tokens of ``prompt`` from segment ``index`` on."""
+    head = (*prompt.tools, *prompt.system)
+    if index <= len(head):
+        return sum(s.tokens or 0 for s in head[index:]) + sum(prompt.messages.tokens_by_kind)
+    return sum(s.tokens or 0 for s in list(prompt.messages)[index - len(head) :])

@@ -1,0 +1,169 @@
+"""What every dialect reads the same way: plain values out of attributes, and who, where and when of a record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from otel_ctx.model import Span
+
+
+def text(attributes: Mapping[str, Any], *keys: str) -> str:
+    """The first of ``keys`` that holds a non-empty value, as text; "" where none does."""
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None and value != "":
+            return value if isinstance(value, str) else str(value)
+    return ""
+
+
+def number(attributes: Mapping[str, Any], *keys: str) -> int | None:
+    """The first of ``keys`` that holds a number (or the text of one), as an int; None where none does."""
+    for key in keys:
+        value = attributes.get(key)
+        if value is None or isinstance(value, bool):
+            continue
+        try:
+            return int(value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return None
+
+
+def first(attributes: Mapping[str, Any], *keys: str) -> Any:
+    """The first of ``keys`` whose value is neither missing nor empty."""
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None and value != "" and value != [] and value != ():
+            return value
+    return None
+
+
+def service(resource: Mapping[str, Any]) -> str:
+    return text(resource, "service.name")
+
+
+Outcome = Literal["ok", "error", "cancelled"]
+
+_CANCELLED = frozenset({"CancelledError", "GeneratorExit", "AbortError", "APIUserAbortError"})
+_TOO_LONG = re.compile(
+    r"context[ _]length|context[ _]window|maximum context|(?:prompt|input) is too long|too many (?:input )?tokens"
+    r"|exceed\w*[^.]{0,60}(?:context|token)",
+    re.IGNORECASE,
+)
+
+
+def failure(span: Span) -> tuple[Outcome, str]:
+    """("error" or "cancelled", its type or message) of a span that failed, else ("ok", "").
+
+    A window that was exceeded is ``context_length_exceeded`` whatever the library calls it: such a message may quote
+    the prompt, so none of it is kept."""
+    kind = text(span.attributes, "error.type")
+    if span.status_code != 2 and not kind:
+        return "ok", ""
+    said = [kind, span.status_message]
+    for event in span.events:
+        if event.name == "exception":
+            kind = kind or text(event.attributes, "exception.type")
+            said.append(text(event.attributes, "exception.message"))
+    if kind.rpartition(".")[2] in _CANCELLED:
+        return "cancelled", kind
+    if any(_TOO_LONG.search(words) for words in said):
+        return "error", "context_length_exceeded"
+    return "error", kind or span.status_message or "error"
+
+
+def unflatten(attributes: Mapping[str, Any], prefix: str) -> Any:
+    """The nested value that flat keys below ``prefix`` spell: ``p.0.message.role`` -> ``{0: {"message": {…}}}``.
+
+    Keys that are numbers stay ints in dicts, so that a hole in an index stays visible."""
+    root: dict[Any, Any] = {}
+    size = len(prefix)
+    for key, value in attributes.items():
+        if not key.startswith(prefix):
+            continue
+        node = root
+        path = key[size:].split(".")
+        for step in path[:-1]:
+            name = _step(step)
+            child = node.get(name)
+            if not isinstance(child, dict):
+                child = node[name] = {}
+            node = child
+        last = _step(path[-1])
+        if not isinstance(node.get(last), dict):
+            node[last] = value
+    return root
+
+
+def _step(step: str) -> Any:
+    return int(step) if step.isdecimal() and len(step) < 7 else step
+
+
+def listed(node: Any) -> list[Any]:
+    """The values of an ``unflatten``ed index, in order of their numbers."""
+    if isinstance(node, Mapping):
+        return [node[k] for k in sorted(k for k in node if isinstance(k, int))]
+    return list(node) if isinstance(node, (list, tuple)) else []
+
+
+def indexed(flat: Mapping[str, Any]) -> tuple[list[Any], int, bool]:
+    """What keys that begin with an index spell (``3.content``, ``3.tool_calls.0.name``), nested, index by index.
+
+    -> the items (None where an index is missing), the first index that is there, and whether that first item has lost
+    its ``role`` while others have one, as an attribute limit that drops the oldest does it. A role that the item's
+    keys or its neighbour give away is put back."""
+    tree = unflatten(flat, "")
+    found = {k: _lists(v) for k, v in tree.items() if isinstance(k, int) and isinstance(v, dict)}
+    if not found:
+        return [], 0, False
+    first = min(found)
+    items = [found.get(k) for k in range(max(found) + 1)]
+    headless = "role" not in found[first] and any("role" in v for v in found.values())
+    if headless:
+        found[first] = items[first] = _mended(found[first], found.get(first + 1) or {})
+    return items, first, headless
+
+
+def _mended(message: dict[str, Any], following: Mapping[str, Any]) -> dict[str, Any]:
+    """A message that has lost its first keys: with the role that it must have had, without calls of no name."""
+    message = dict(message)
+    if message.get("tool_calls"):
+        role = "assistant"
+    elif message.get("tool_call_id"):
+        role = "tool"
+    else:
+        role = {"assistant": "user", "tool": "assistant", "user": "assistant"}.get(
+            str(following.get("role")), ""
+        )
+    if role:
+        message["role"] = role
+    for key in ("tool_calls", "contents"):
+        if isinstance(message.get(key), list):
+            message[key] = [v for v in message[key] if _has_name(v)]
+    return message
+
+
+def _has_name(item: Any) -> bool:
+    """False for a tool call of which only arguments or ids are left."""
+    if not isinstance(item, Mapping):
+        return True
+    if "message_content" in item and "tool_call" not in item:
+        return True
+    call = item.get("tool_call", item)
+    function = call.get("function", call) if isinstance(call, Mapping) else {}
+    return not isinstance(function, Mapping) or "name" in function
+
+
+def _lists(node: Any) -> Any:
+    """``node`` with lists where ``unflatten`` had left dicts whose keys are all numbers."""
+    if not isinstance(node, dict):
+        return node
+    if node and all(isinstance(k, int) for k in node):
+        return [_lists(node[k]) for k in sorted(node)]
+    return {k: _lists(v) for k, v in node.items()}
+
+
+def has_prefix(attributes: Iterable[str], prefix: str) -> bool:
+    return any(key.startswith(prefix) for key in attributes)

@@ -1,0 +1,154 @@
+"""OpenLLMetry up to 0.53: one attribute a message, ``gen_ai.prompt.N.*``, ``gen_ai.completion.N.*``,
+``llm.request.functions.N.*``. Later versions write the conventions' JSON instead.
+
+A converter to OpenInference leaves these attributes as they are and adds poorer ones, so they are read here too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from otel_ctx.dialects import semconv
+from otel_ctx.dialects.fields import failure, indexed, number, service, text
+from otel_ctx.model import Raw, Reason, Span, Telling
+from otel_ctx.parts import structure
+
+_PROMPT = "gen_ai.prompt."
+_COMPLETION = "gen_ai.completion."
+_TOOLS = "llm.request.functions."
+_PREFIXES = (_PROMPT, _COMPLETION, _TOOLS)
+_NO_CONVERSATION = frozenset({"embedding", "rerank"})  # values of llm.request.type
+_BLOCK_LISTS = frozenset({"aws", "bedrock", "aws.bedrock"})  # content is always a list of Converse's blocks
+_PYTHON_PART = "media_resolution="  # how Python's repr() of a google-genai part begins
+_MEDIA = ("file_data=FileData(", "inline_data=Blob(")  # of such a part its type can still be read
+_DEFINITION = ("name", "description", "parameters", "input_schema")  # in the order of the providers' requests
+
+
+@dataclass(slots=True)
+class _Flat:
+    """The indexed attributes of a span, keys without their prefix."""
+
+    prompt: dict[str, Any] = field(default_factory=dict)
+    completion: dict[str, Any] = field(default_factory=dict)
+    tools: dict[str, Any] = field(default_factory=dict)
+
+
+def read(span: Span) -> Telling | None:
+    a = span.attributes
+    request_type = text(a, "llm.request.type")
+    if request_type in _NO_CONVERSATION or "gen_ai.input.messages" in a or "litellm.call_id" in a:
+        return None  # LiteLLM has both forms: the conventions' one says more
+    flat = _indexed(span)
+    if not (request_type or flat.prompt or flat.completion or flat.tools):
+        return None
+    reasons: set[Reason] = set()
+    lost: set[str] = set()
+    messages = _prompt(flat.prompt, span, reasons, lost)
+    tools = _definitions(flat.tools, span, reasons, lost)
+    if not messages:
+        reasons.add("attributes_dropped" if span.dropped_attributes else "not_captured")
+        lost.update(("tools", "system", "messages"))
+    elif not tools and _calls_a_tool(flat):
+        reasons.add("attributes_dropped" if span.dropped_attributes else "schema_missing")
+        lost.add("tools")
+    status, error = failure(span)
+    reserve = number(a, *semconv.RESERVE)
+    answer, _, _ = indexed(flat.completion)
+    return Telling(
+        dialect="openllmetry",
+        role="call",
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        parent_id=span.parent_id,
+        start_unix_nano=span.start_unix_nano,
+        end_unix_nano=span.end_unix_nano,
+        first_token_unix_nano=semconv.first_token(span),
+        scope=span.scope_name,
+        scope_version=span.scope_version,
+        service=service(span.resource),
+        agent=text(a, *semconv.AGENT),
+        operation="chat",
+        provider=text(a, *semconv.PROVIDER),
+        request_model=text(a, *semconv.REQUEST_MODEL),
+        response_model=text(a, *semconv.RESPONSE_MODEL),
+        response_id=text(a, "gen_ai.response.id"),
+        previous_response_id=text(a, *semconv.PREVIOUS_RESPONSE),
+        conversation_hint=text(a, *semconv.CONVERSATION),
+        status=status,
+        error=error,
+        usage=semconv.usage(a),
+        reserve=reserve if reserve is not None and reserve > 0 else None,
+        tools=Raw("tools", tools) if tools else None,
+        messages=Raw("messages", messages) if messages else None,
+        output=Raw("messages", answer) if answer else None,
+        reasons=frozenset(reasons),
+        lost=frozenset(lost),
+        where=span.where,
+    )
+
+
+def _indexed(span: Span) -> _Flat:
+    flat = _Flat()
+    targets = dict(zip(_PREFIXES, (flat.prompt, flat.completion, flat.tools), strict=True))
+    for key, value in span.attributes.items():
+        if key.startswith(_PREFIXES):
+            for prefix, target in targets.items():
+                rest = key[len(prefix) :]
+                if key.startswith(prefix) and rest[:1].isdigit():
+                    target[rest] = value
+    return flat
+
+
+def _prompt(flat: dict[str, Any], span: Span, reasons: set[Reason], lost: set[str]) -> list[Any]:
+    """The messages by their index; what the attribute limit took from their head is said and stays a hole."""
+    messages, first, damaged = indexed(flat)
+    if damaged or (first and span.dropped_attributes):
+        reasons.add("attributes_dropped")
+        lost.update(("head", "system"))
+    if damaged:
+        reasons.add("guessed")  # the role of the first message
+    blocks = text(span.attributes, *semconv.PROVIDER).lower() in _BLOCK_LISTS
+    for message in messages:
+        if message is None:
+            continue
+        content = message.get("content")
+        if content is None and message.get("role") == "user":  # images could not be written
+            reasons.add("not_captured")
+            lost.add("messages")
+        if blocks and isinstance(content, str) and content[:2] == "[{":
+            message["content"] = structure(content)
+        elif isinstance(content, str) and _PYTHON_PART in content:
+            whole = structure(content)
+            kept = [b for b in whole if not _is_repr(b)] if isinstance(whole, list) else []
+            if len(kept) < len(whole):
+                message["content"] = kept
+                reasons.add("unparsable")
+                lost.add("messages")
+    return messages
+
+
+def _is_repr(block: Any) -> bool:
+    """A tool call or result that Gemini's instrumentation printed instead of serialising it."""
+    written = block.get("text") if isinstance(block, dict) else None
+    return (
+        isinstance(written, str)
+        and written.startswith(_PYTHON_PART)
+        and not any(m in written for m in _MEDIA)
+    )
+
+
+def _definitions(flat: dict[str, Any], span: Span, reasons: set[Reason], lost: set[str]) -> list[Any]:
+    tools, first, _ = indexed(flat)
+    if first and span.dropped_attributes:
+        reasons.add("attributes_dropped")
+        lost.add("tools")
+    found: list[Any] = []
+    for tool in tools:
+        if tool is not None and tool.get("name"):
+            found.append({k: structure(tool[k]) for k in _DEFINITION if tool.get(k) not in (None, "")})
+    return found
+
+
+def _calls_a_tool(flat: _Flat) -> bool:
+    return any(".tool_calls." in key for group in (flat.prompt, flat.completion) for key in group)

@@ -1,0 +1,348 @@
+"""The names that the GenAI semantic conventions have given things, all generations of them, and the telling they make.
+
+A helper of the dialects, no dialect of its own: it decides nothing about whose span it is.
+Source of the names: the conventions up to 1.44 and after their move to a repository of their own, and captured spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from otel_ctx.dialects import event_messages
+from otel_ctx.dialects.fields import failure, first, listed, number, service, text, unflatten
+from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
+from otel_ctx.parts import MASKS, structure
+
+INPUT = ("gen_ai.input.messages",)
+OUTPUT = ("gen_ai.output.messages",)
+SYSTEM = ("gen_ai.system_instructions",)
+TOOLS = ("gen_ai.tool.definitions",)
+PROVIDER = ("gen_ai.provider.name", "gen_ai.system")
+OPERATION = ("gen_ai.operation.name", "llm.request.type")
+REQUEST_MODEL = ("gen_ai.request.model", "llm.request.model")
+RESPONSE_MODEL = ("gen_ai.response.model", "llm.response.model")
+AGENT = ("gen_ai.agent.name", "traceloop.association.properties.lc_agent_name", "agent_name")
+CONVERSATION = (
+    "gen_ai.conversation.id",
+    "traceloop.association.properties.thread_id",
+    "gen_ai.thread.id",
+    "thread.id",
+    "traceloop.association.properties.conversation_id",
+    "traceloop.association.properties.session_id",
+    "session.id",
+)
+PREVIOUS_RESPONSE = (
+    "gen_ai.request.previous_response.id",
+    "gen_ai.request.previous_response_id",
+    "gen_ai.openai.request.previous_response_id",
+    "openai.request.previous_response_id",
+    "llm.request.previous_response_id",
+)
+RESERVE = (
+    "gen_ai.request.max_tokens",
+    "gen_ai.request.max_output_tokens",
+    "gen_ai.request.max_completion_tokens",
+    "llm.request.max_tokens",
+)
+
+_INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens")
+_OUTPUT_TOKENS = (
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.usage.completion_tokens",
+)
+_TOTAL_TOKENS = ("gen_ai.usage.total_tokens", "llm.usage.total_tokens")
+_CACHE_READ = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.cache_read_tokens",
+    "gen_ai.usage.input_tokens.cached",
+    "gen_ai.usage.cached_input_tokens",
+    "gen_ai.usage.cached_tokens",
+    "gen_ai.usage.cached_prompt_text_tokens",
+    "gen_ai.usage.details.cache_read_input_tokens",
+    "gen_ai.usage.details.cache_read_tokens",
+    "gen_ai.usage.details.cached_tokens",
+)
+_CACHE_WRITE = (
+    "gen_ai.usage.cache_write.input_tokens",
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_write_input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "gen_ai.usage.cache_write_tokens",
+    "gen_ai.usage.input_tokens.cache_write",
+    "gen_ai.usage.details.cache_creation_input_tokens",
+    "gen_ai.usage.details.cache_write_tokens",
+)
+_CACHE_WRITE_1H = (
+    "anthropic.usage.cache_creation.ephemeral_1h_input_tokens",
+    "gen_ai.usage.cache_creation.ephemeral_1h_input_tokens",
+    "gen_ai.usage.cache_creation_ephemeral_1h_input_tokens",
+    "gen_ai.usage.ephemeral_1h_input_tokens",
+)
+_CACHE_WRITE_5M = tuple(name.replace("_1h_", "_5m_") for name in _CACHE_WRITE_1H)
+_REASONING = (
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.reasoning_tokens",
+    "gen_ai.usage.reasoning_output_tokens",
+    "gen_ai.usage.output_tokens.reasoning",
+    "gen_ai.usage.details.reasoning_tokens",
+    "gen_ai.usage.details.thoughts_tokens",
+)
+
+_UNTIL_FIRST_TOKEN = (
+    "gen_ai.response.time_to_first_chunk",
+    "gen_ai.response.time_to_first_token",
+    "gen_ai.server.time_to_first_token",
+)
+_CHUNK_EVENTS = frozenset(
+    {
+        "gen_ai.content.completion.chunk",
+        "llm.content.completion.chunk",
+        "gen_ai.first_token",
+        "first_token",
+        "First Token Stream Event",
+    }
+)
+
+# Packages that record tool definitions whenever the request has some: none recorded, none sent.
+_WRITE_TOOLS = (
+    "opentelemetry.instrumentation.genai.",
+    "opentelemetry.instrumentation.google_genai",
+    "opentelemetry.instrumentation.google_generativeai",
+    "opentelemetry.instrumentation.openai.v1",
+    "opentelemetry.instrumentation.anthropic",
+    "opentelemetry.instrumentation.langchain",
+    "opentelemetry.instrumentation.litellm",
+    "opentelemetry.util.genai.",
+)
+# Packages that leave a cache count of zero out.
+_OMIT_ZEROS = (
+    "opentelemetry.instrumentation.genai.",
+    "opentelemetry.instrumentation.google_genai",
+    "opentelemetry.instrumentation.google_generativeai",
+    "opentelemetry.util.genai.",
+)
+# Below 1.0 these two of them had neither tool definitions in every mode nor cache counts.
+_YOUNG = ("opentelemetry.util.genai.", "opentelemetry.instrumentation.google_genai")
+
+
+def writes_tools(scope: str, version: str) -> bool:
+    """Does the absence of tool definitions mean that the request had none?"""
+    return scope.startswith(_WRITE_TOOLS) and not _is_young(scope, version)
+
+
+def omits_zeros(scope: str, version: str) -> bool:
+    """Does the absence of a cache count mean 0?"""
+    return scope.startswith(_OMIT_ZEROS) and not _is_young(scope, version)
+
+
+def _is_young(scope: str, version: str) -> bool:
+    return version.startswith("0.") and scope.startswith(_YOUNG)
+
+
+def telling(
+    span: Span,
+    dialect: str,
+    role: Literal["call", "aggregate"],
+    *,
+    writes_tools: bool = False,
+    zeros_omitted: bool = False,
+) -> Telling:
+    """What the conventions' attributes and events of ``span`` tell.
+
+    ``writes_tools``: this instrumentation records tool definitions whenever the request has some, so that their absence
+    means that there were none."""
+    a = span.attributes
+    content, reasons, lost = contents(a, span)
+    previous = text(a, *PREVIOUS_RESPONSE)
+    if previous:
+        reasons.add("server_side")
+        lost.add("head")
+    if role == "call" and schemas_missing(content, writes_tools):
+        reasons.add("schema_missing")
+        lost.add("tools")
+    status, error = failure(span)
+    reserve = number(a, *RESERVE)
+    return Telling(
+        dialect=dialect,
+        role=role,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        parent_id=span.parent_id,
+        start_unix_nano=span.start_unix_nano,
+        end_unix_nano=span.end_unix_nano,
+        first_token_unix_nano=first_token(span),
+        scope=span.scope_name,
+        scope_version=span.scope_version,
+        service=service(span.resource),
+        agent=text(a, *AGENT),
+        operation=text(a, *OPERATION),
+        provider=text(a, *PROVIDER),
+        request_model=text(a, *REQUEST_MODEL),
+        response_model=text(a, *RESPONSE_MODEL),
+        response_id=text(a, "gen_ai.response.id"),
+        previous_response_id=previous,
+        conversation_hint=text(a, *CONVERSATION),
+        status=status,
+        error=error,
+        usage=usage(a, zeros_omitted),
+        reserve=reserve if reserve is not None and reserve > 0 else None,
+        tools=content.get("tools"),
+        system=content.get("system"),
+        messages=content.get("messages"),
+        output=content.get("output"),
+        reasons=frozenset(reasons),
+        lost=frozenset(lost),
+        where=span.where,
+    )
+
+
+def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageClaim | None:
+    """The token numbers under whatever name; None where there are none at all."""
+    claim = UsageClaim(
+        input=number(attributes, *_INPUT_TOKENS),
+        output=number(attributes, *_OUTPUT_TOKENS),
+        cache_read=number(attributes, *_CACHE_READ),
+        cache_write=number(attributes, *_CACHE_WRITE),
+        cache_write_1h=number(attributes, *_CACHE_WRITE_1H),
+        cache_write_5m=number(attributes, *_CACHE_WRITE_5M),
+        reasoning=number(attributes, *_REASONING),
+        total=number(attributes, *_TOTAL_TOKENS),
+        semantics="inclusive" if attributes.get("gen_ai.token.semantics") == "inclusive" else "",
+        semantics_evidence=(
+            "attribute gen_ai.token.semantics"
+            if attributes.get("gen_ai.token.semantics") == "inclusive"
+            else ""
+        ),
+        zeros_omitted=zeros_omitted,
+    )
+    numbers = (claim.input, claim.output, claim.cache_read, claim.cache_write, claim.total)
+    return None if all(n is None for n in numbers) else claim
+
+
+# ---- content
+
+
+def contents(
+    attributes: Mapping[str, Any], span: Span | None = None
+) -> tuple[dict[str, Raw], set[Reason], set[str]]:
+    """Tools, system, messages and output as they arrived, why something is missing, and what.
+
+    ``attributes`` are a span's or a log record's; where a span has no messages there, its events are looked at."""
+    found: dict[str, Raw] = {}
+    reasons: set[Reason] = set()
+    lost: set[str] = set()
+    _collect(attributes, found, reasons, lost)
+    if span is not None and "messages" not in found and span.events:
+        _from_events(span, found, reasons, lost)
+    if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
+        found["tools"] = Raw("tools", _functions(attributes))
+    for section, names in _SECTIONS:
+        if (
+            section not in found
+            and section != "output"
+            and any(f"{n}{ref}" in attributes for n in names for ref in _REFS)
+        ):
+            reasons.add("reference_missing")
+            lost.add(section)
+    if span is not None and span.dropped_attributes:
+        reasons.add("attributes_dropped")
+        lost.update({"tools", "system", "messages"} - found.keys())
+    return found, reasons, lost
+
+
+def schemas_missing(content: Mapping[str, Raw], writes_tools: bool) -> bool:
+    """Are tool definitions known to be absent or empty, though there is content?"""
+    tools = content.get("tools")
+    if tools is None:
+        return "messages" in content and not writes_tools
+    return _without_schemas(tools.value)
+
+
+_SECTIONS = (("tools", TOOLS), ("system", SYSTEM), ("messages", INPUT), ("output", OUTPUT))
+_REFS = ("_ref", ".ref")
+_FUNCTIONS = "llm.request.functions."
+
+
+def _collect(
+    attributes: Mapping[str, Any], found: dict[str, Raw], reasons: set[Reason], lost: set[str]
+) -> None:
+    for section, names in _SECTIONS:
+        value = first(attributes, *names)
+        if value is None or section in found:
+            continue
+        if isinstance(value, str):
+            if value in MASKS:
+                reasons.add("redacted")
+                lost.add(section)
+                continue
+            if _is_cut(value) and section != "output":
+                reasons.add("value_cut")
+                lost.add(section)
+        found[section] = Raw("messages" if section == "output" else section, value)
+
+
+def _functions(attributes: Mapping[str, Any]) -> list[Any]:
+    """LiteLLM's tool definitions: one attribute a field, the schema as JSON."""
+    found = listed(unflatten(attributes, _FUNCTIONS))
+    return [
+        {k: structure(v) if k == "parameters" else v for k, v in f.items()}
+        for f in found
+        if isinstance(f, Mapping)
+    ]
+
+
+def _from_events(span: Span, found: dict[str, Raw], reasons: set[Reason], lost: set[str]) -> None:
+    messages: list[Any] = []
+    answers: list[Any] = []
+    provider = text(span.attributes, *PROVIDER)
+    for event in span.events:
+        if event.name == event_messages.DETAILS:
+            _collect(event.attributes, found, reasons, lost)
+        elif event_messages.is_message(event.name):
+            if event_messages.is_copy(event.name, event.attributes, provider):
+                continue
+            message = event_messages.message(event.name, None, event.attributes)
+            kept = answers if event_messages.is_answer(event.name) else messages
+            if isinstance(message, list):
+                kept.extend(message)
+            elif message is not None:
+                kept.append(message)
+    if messages and "messages" not in found:
+        found["messages"] = Raw("messages", messages)
+        if span.dropped_events:  # the SDK keeps the newest
+            reasons.add("attributes_dropped")
+            lost.add("head")
+    if answers and "output" not in found:
+        found["output"] = Raw("messages", answers)
+
+
+def _is_cut(value: str) -> bool:
+    """JSON that stops in the middle. A look at both ends only: whoever parses it finds the rest."""
+    return value[:2] in ("[{", '{"', '["') and value.rstrip()[-1:] not in ("]", "}")
+
+
+def _without_schemas(tools: Any) -> bool:
+    """Some instrumentations write ``"parameters": null`` for every tool."""
+    if isinstance(tools, str):
+        return '"parameters":null' in tools or '"parameters": null' in tools
+    if isinstance(tools, (list, tuple)):
+        return any(isinstance(t, Mapping) and "parameters" in t and t["parameters"] is None for t in tools)
+    return False
+
+
+# ---- time
+
+
+def first_token(span: Span) -> int | None:
+    """When the first part of the answer arrived: by attribute, else by the first event of a chunk."""
+    length = span.end_unix_nano - span.start_unix_nano
+    for key in _UNTIL_FIRST_TOKEN:
+        value = span.attributes.get(key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+            for scale in (1e9, 1e6):  # seconds by the conventions; some write milliseconds
+                if value * scale <= max(length, 0) + 1e6:
+                    return span.start_unix_nano + int(value * scale)
+    return next((e.time_unix_nano for e in span.events if e.name in _CHUNK_EVENTS), None)

@@ -1,0 +1,251 @@
+"""Raw values of a telling -> segments, at the cost of what is new in them.
+
+Frameworks send the whole history with every call. Three memos keep that from being paid for again: a messages string that
+extends an earlier one is parsed from where it goes on (exact: the prefix is compared by digest), tools and system prompts
+are known by the digest of the whole value, and a segment's tokens are counted once per distinct text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from operator import add
+from typing import Any, Generic, TypeVar
+
+import xxhash
+
+from otel_ctx.engine.texts import Texts
+from otel_ctx.model import KIND_INDEX, ZERO, Chain, Method, Part, Raw, Reason, Segment
+from otel_ctx.parts import MASKS, loads, read_messages, read_system, read_tools, salvage
+
+Count = Callable[[str, str], tuple[int, Method]]
+"""(text, encoding) -> (tokens, how sure)."""
+
+EMPTY = Chain(None, (), 0, 0, b"", (), ZERO, 0, 0, 0)
+
+_MEDIA = ("image", "file")
+_LIKE_JSON = re.compile(r'\s*(\[\s*[\[{"\]]|\{\s*["}])')
+_TAIL = 48  # characters before the end of a known prefix that are compared before its digest is
+_HEAD = 64
+_GOES_ON = ",]"
+_PIECE = 1 << 16
+_RECENT = 64  # known prefixes looked at per head
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A messages string without its closing bracket, by digest, and the chain it was read into."""
+
+    length: int
+    tail: str
+    digest: bytes
+    chain: Chain
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Memo(Generic[K, V]):
+    """A dict that forgets what was used longest ago."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        value = self._items.pop(key, None)
+        if value is not None:
+            self._items[key] = value
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        self._items.pop(key, None)
+        self._items[key] = value
+        if len(self._items) > self._size:
+            del self._items[next(iter(self._items))]
+
+
+class Assembler:
+    """Turns Raw values into segments. ``count`` counts a text's tokens; ``texts`` keeps the texts."""
+
+    def __init__(self, count: Count, texts: Texts) -> None:
+        self._count = count
+        self._texts = texts
+        self._sections: Memo[tuple[str, str, bytes], tuple[Segment, ...]] = Memo(1024)
+        self._facts: Memo[tuple[str, str], tuple[int, int | None, Method]] = Memo(200_000)
+        self._threads: Memo[tuple[str, str], _Known] = Memo(4096)
+        self._heads: Memo[tuple[str, str], list[_Known]] = Memo(1024)
+
+    def section(self, raw: Raw | None, encoding: str) -> tuple[tuple[Segment, ...], set[Reason]]:
+        """The segments of tools or of a system prompt, and what was found damaged."""
+        if raw is None:
+            return (), set()
+        key = _digest_of(raw.value)
+        if key is not None:
+            known = self._sections.get((raw.shape, encoding, key))
+            if known is not None:
+                for segment in known:
+                    self._texts.touch(segment.digest)
+                return known, set()
+        value, reasons = _opened(raw.value)
+        parts = read_tools(value) if raw.shape == "tools" else read_system(value)
+        segments = tuple(self.segment(p, encoding) for p in parts)
+        if key is not None and not reasons:
+            self._sections.put((raw.shape, encoding, key), segments)
+        return segments, reasons
+
+    def answer(self, raw: Raw | None, encoding: str) -> tuple[Segment, ...]:
+        """The segments of the model's answer. Damage there is no damage to the prompt."""
+        if raw is None:
+            return ()
+        value, _ = _opened(raw.value)
+        parts, _ = read_messages(value)
+        return tuple(self.segment(p, encoding) for p in parts)
+
+    def chain(self, raw: Raw | None, encoding: str, thread: str) -> tuple[Chain, set[Reason]]:
+        """The segments of a list of messages. ``thread`` (a conversation id, else a trace id) is only a hint where to look
+        for the string that this one extends."""
+        if raw is None:
+            return EMPTY, set()
+        text = raw.value
+        if not isinstance(text, str) or text[:1] != "[" or text[-1:] != "]":
+            value, reasons = _opened(text)
+            parts, count = read_messages(value)
+            return self.extend(EMPTY, parts, count, encoding), reasons
+        known, hasher = self._find(text, encoding, thread)
+        if known is not None and len(text) == known.length + 1:
+            return known.chain, set()
+        base, start = (known.chain, known.length) if known is not None else (EMPTY, 0)
+        try:
+            value = loads("[" + text[start + 1 :])
+        except ValueError:
+            value, reasons = _opened(text)
+            parts, count = read_messages(value)
+            return self.extend(EMPTY, parts, count, encoding), reasons
+        parts, count = read_messages(value, base.messages)
+        chain = self.extend(base, parts, count, encoding)
+        self._remember(text, start, hasher, chain, encoding, thread)
+        return chain, set()
+
+    def extend(self, base: Chain, parts: list[Part], messages: int, encoding: str) -> Chain:
+        """``base`` and then ``parts``; ``messages`` is the number of messages of the whole."""
+        key, marks, by_kind = base.key, [], list(base.tokens_by_kind)
+        size, unmeasured, estimated = base.bytes, base.unmeasured, base.estimated
+        segments = []
+        for part in parts:
+            s = self.segment(part, encoding)
+            segments.append(s)
+            if s.kind != "system":
+                key = blake2b(key + s.digest.encode(), digest_size=16).digest()
+            marks.append(key)
+            size += s.bytes
+            if s.tokens is None:
+                unmeasured += 1
+            else:
+                by_kind[KIND_INDEX[s.kind]] += s.tokens
+                estimated += s.method != "exact"
+        return Chain(
+            base if base.length else None, tuple(segments), base.length + len(segments), messages, key, tuple(marks),
+            tuple(by_kind), size, unmeasured, estimated,
+        )  # fmt: skip
+
+    def append(self, base: Chain, other: Chain) -> Chain:
+        """``base`` and then the segments of ``other``, their paths counted on from ``base``."""
+        segments, key, marks = [], base.key, []
+        for s in other:
+            rest = s.path.partition("].")[2]
+            segments.append(replace(s, path=f"messages[{base.messages}].{rest}" if rest else s.path))
+            if s.kind != "system":
+                key = blake2b(key + s.digest.encode(), digest_size=16).digest()
+            marks.append(key)
+        return Chain(
+            base if base.length else None, tuple(segments), base.length + other.length, base.messages + other.messages,
+            key, tuple(marks), tuple(map(add, base.tokens_by_kind, other.tokens_by_kind)), base.bytes + other.bytes,
+            base.unmeasured + other.unmeasured, base.estimated + other.estimated,
+        )  # fmt: skip
+
+    def segment(self, part: Part, encoding: str) -> Segment:
+        kind, role, name, path, text, marker, call_id, size = part
+        named = name if kind in ("tools", "tool_call") else ""
+        data = text.encode("utf-8", "surrogatepass")
+        digest = blake2b(f"{kind}\0{named}\0".encode("utf-8", "surrogatepass") + data, digest_size=16).hexdigest()
+        facts = self._facts.get((digest, encoding))
+        if facts is None:
+            facts = self._measure(kind, named, text, len(data), encoding)
+            self._facts.put((digest, encoding), facts)
+        self._texts.put(digest, text)
+        length, tokens, method = facts
+        if kind in _MEDIA:
+            length = max(size, 0)
+        return Segment(kind, role, name, path, length, tokens, method, digest, marker, call_id)
+
+    def _measure(self, kind: str, name: str, text: str, size: int, encoding: str) -> tuple[int, int | None, Method]:
+        if kind in _MEDIA or (kind == "thinking" and not text) or text in MASKS:
+            return size, None, "unmeasured"
+        tokens, method = self._count(f"{name}{text}" if kind == "tool_call" else text, encoding)
+        return size, tokens, method
+
+    def _find(self, text: str, encoding: str, thread: str) -> tuple[_Known | None, Any]:
+        """A known string that ``text`` extends, and the hasher that has read that far."""
+        candidates = list(reversed(self._heads.get((encoding, text[:_HEAD])) or ()))
+        last = self._threads.get((encoding, thread))
+        if last is not None:
+            candidates.insert(0, last)
+        for known in candidates:
+            n = known.length
+            if len(text) > n and text[n] in _GOES_ON and text[max(0, n - _TAIL) : n] == known.tail:
+                hasher = xxhash.xxh3_128()
+                _absorb(hasher, text, 0, n)
+                if hasher.digest() == known.digest:
+                    return known, hasher
+        return None, None
+
+    def _remember(self, text: str, start: int, hasher: Any, chain: Chain, encoding: str, thread: str) -> None:
+        hasher = hasher or xxhash.xxh3_128()
+        n = len(text) - 1
+        _absorb(hasher, text, start, n)
+        known = _Known(n, text[max(0, n - _TAIL) : n], hasher.digest(), chain)
+        self._threads.put((encoding, thread), known)
+        head = (encoding, text[:_HEAD])
+        recent = self._heads.get(head)
+        if recent is None:
+            self._heads.put(head, [known])
+        else:
+            recent.append(known)
+            if len(recent) > _RECENT:
+                del recent[0]
+
+
+def _absorb(hasher: Any, text: str, start: int, end: int) -> None:
+    """Hash ``text[start:end]`` in pieces that stay in the processor's cache: a copy of megabytes costs more than the hash."""
+    for at in range(start, end, _PIECE):
+        hasher.update(_utf8(text[at : min(at + _PIECE, end)]))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _digest_of(value: Any) -> bytes | None:
+    if isinstance(value, str):
+        return xxhash.xxh3_128_digest(_utf8(value))
+    if isinstance(value, (list, tuple)) and value and all(isinstance(v, str) for v in value):
+        return xxhash.xxh3_128_digest(_utf8("\0".join(value)))
+    return None
+
+
+def _opened(value: Any) -> tuple[Any, set[Reason]]:
+    """``value`` parsed where it is JSON; the readable beginning where it was cut, with the reason."""
+    if not isinstance(value, str) or not _LIKE_JSON.match(value):
+        return value, set()  # nested values, or plain text, which may well begin with a bracket
+    try:
+        return loads(value), set()
+    except ValueError:
+        pass
+    try:
+        return salvage(value), {"value_cut"}
+    except (ValueError, RecursionError):
+        return None, {"unparsable"}

@@ -1,0 +1,64 @@
+"""What a break cost the call, and how sure that is: recorded text predicts, the provider's usage confirms or denies.
+
+A helper of the checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from otel_ctx.findings.step import Step
+from otel_ctx.model import Break, Call, Evidence
+
+_SLACK_TOKENS = 128  # providers read whole blocks and add tokens of their own
+_SLACK_EXACT = 0.05
+_SLACK_ESTIMATED = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """``tokens`` had to be read again. ``denied``: the provider read more from its cache than the text allows."""
+
+    tokens: int
+    evidence: Evidence
+    denied: bool = False
+
+
+def loss_of(step: Step, at: Break) -> Loss:
+    """The loss at ``at``, the break of this step."""
+    old, call, tokens = step.compared, step.call, step.reading.tokens
+    if old is None:
+        return Loss(at.tokens, "predicted")
+    kept = _kept(old, at) * tokens.factor
+    total = call.usage.input if call.usage.input is not None else tokens.counted * tokens.factor
+    lost = max(0, min(at.tokens, round(total - kept)))  # no call reads again more than it holds
+    read = call.usage.cache_read
+    if read is None:
+        return Loss(lost, "predicted")
+    unseen = max(0, tokens.unaccounted or 0)  # may stand in front of the break: tools that were not recorded
+    share = _SLACK_EXACT if tokens.method == "exact" else _SLACK_ESTIMATED
+    most = kept + unseen + max(_SLACK_TOKENS, share * kept)
+    before = old.usage.input if old.usage.input is not None else kept + at.tokens
+    if read <= most:
+        return Loss(lost, "reported" if before > most else "predicted")
+    known = any(
+        b.before is not None and at.after is not None and b.before.digest == at.after.digest
+        for b in step.breaks
+    )  # back to a text of before, which may be cached still
+    return Loss(max(0, min(lost, round(before - read))), "reported", denied=not known)
+
+
+def _kept(old: Call, at: Break) -> float:
+    """Tokens of ``old`` in front of the break, at most: the part of its segment that agrees is one of them."""
+    prompt = old.prompt
+    head = (*prompt.tools, *prompt.system)
+    whole = sum(s.tokens or 0 for s in head) + sum(prompt.messages.tokens_by_kind)
+    behind = (
+        whole - sum(s.tokens or 0 for s in head[: at.index])
+        if at.index <= len(head)
+        else sum(s.tokens or 0 for s in list(prompt.messages)[at.index - len(head) :])
+    )
+    part = 0.0
+    if at.before is not None and at.before.tokens and at.char_offset is not None:
+        part = at.before.tokens * min(1.0, at.char_offset / max(at.before.bytes, 1))
+    return whole - behind + part

@@ -1,0 +1,96 @@
+"""The findings of single calls -> what is told: each cause once, with all the calls that suffer from it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from otel_ctx.model import SEVERITIES, Evidence, Finding, NotChecked, Reading
+
+_DRIFT = 32  # characters by which one place may differ between two breaks
+_EVIDENCE: tuple[Evidence, ...] = ("confirmed", "reported", "predicted", "inferred", "unknown")
+_ONE_TEXT = ("prefix_changed", "tools_changed")
+
+_Key = tuple[str, ...]
+_Place = tuple[str, str, str]
+
+
+def gather(
+    found: Sequence[tuple[Finding | NotChecked, Reading]],
+) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
+    """``found``: what the checks said, in the order of the calls. The same kind, title and path in the same service and
+    agent is one finding, over all conversations. A change whose place turns out to hold a value that changes every
+    time is part of that. The worst come first, then those that cost most."""
+    volatile = _volatile_places(found)
+    groups: dict[_Key, list[Finding]] = defaultdict(list)
+    unchecked: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for said, reading in found:
+        if isinstance(said, NotChecked):
+            unchecked[(said.check, said.why)].extend(said.calls)
+        else:
+            groups[_folded(said, reading, volatile) or _key(said, reading)].append(said)
+    merged = [_merged(key, group) for key, group in groups.items()]
+    merged.sort(key=lambda f: (SEVERITIES.index(f.severity), -f.tokens, f.kind, f.title, f.path, f.calls))
+    return tuple(merged), tuple(
+        NotChecked(check, why, tuple(dict.fromkeys(calls)))
+        for (check, why), calls in sorted(unchecked.items())
+    )
+
+
+def _key(f: Finding, reading: Reading) -> _Key:
+    """Where no place in the prompt is meant, the agent says nothing, but another fix is another matter."""
+    call = reading.call
+    return (f.kind, f.title, f.path, call.service, *((call.agent,) if f.path else ("", f.fix)))
+
+
+def _place(reading: Reading) -> tuple[_Place, int | None]:
+    at = reading.break_
+    path, offset = (at.path, at.char_offset) if at is not None and at.change == "modified" else ("", None)
+    return (reading.call.service, reading.call.agent, path), offset
+
+
+def _volatile_places(
+    found: Sequence[tuple[Finding | NotChecked, Reading]],
+) -> dict[_Place, list[tuple[int, _Key]]]:
+    places: dict[_Place, list[tuple[int, _Key]]] = defaultdict(list)
+    for said, reading in found:
+        if isinstance(said, Finding) and said.kind == "volatile_prefix":
+            place, offset = _place(reading)
+            if offset is not None:
+                places[place].append((offset, _key(said, reading)))
+    return places
+
+
+def _folded(f: Finding, reading: Reading, volatile: dict[_Place, list[tuple[int, _Key]]]) -> _Key | None:
+    if f.kind not in _ONE_TEXT:
+        return None
+    place, offset = _place(reading)
+    if offset is None:
+        return None
+    return next((key for known, key in volatile.get(place, ()) if abs(known - offset) <= _DRIFT), None)
+
+
+def _merged(key: _Key, group: list[Finding]) -> Finding:
+    own = [f for f in group if f.kind == key[0]]
+    first = own[0]
+    calls = tuple(dict.fromkeys(c for f in group for c in f.calls))
+    detail = first.detail
+    if any(f.detail != detail for f in own[1:]):
+        detail = f"{detail} (The first of {len(calls):,} calls.)"
+    losses = sorted(f.tokens for f in group if f.tokens)
+    if losses:
+        span = f"{losses[0]:,}" if losses[0] == losses[-1] else f"{losses[0]:,} to {losses[-1]:,}"
+        each = f" in each of {len(losses):,} calls" if len(losses) > 1 else ""
+        detail = f"{detail} Read again: {span} tokens{each}."
+    return Finding(
+        kind=first.kind,
+        severity=min((f.severity for f in own), key=SEVERITIES.index),
+        title=first.title,
+        detail=detail,
+        fix=first.fix,
+        calls=calls,
+        path=first.path,
+        tokens=sum(losses),
+        evidence=min((f.evidence for f in own), key=_EVIDENCE.index),
+        excerpt=next((f.excerpt for f in own if f.excerpt), ""),
+    )

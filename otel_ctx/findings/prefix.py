@@ -1,0 +1,336 @@
+"""Why a prompt stopped agreeing with the one before it: text that changed, moved or was replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from otel_ctx.findings.loss import loss_of
+from otel_ctx.findings.step import Step
+from otel_ctx.findings.switches import Lost, fix_for
+from otel_ctx.findings.volatile import Difference, excerpt, recognise
+from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
+from otel_ctx.parts import MASKS, loads
+
+_DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
+_SUMMARY_TOKENS = 40  # less is a placeholder
+_REPLACED = 4  # segments that a summary replaces, at least
+_NOTHING: tuple[Segment, ...] = ()
+
+_WHY: dict[Reason, tuple[str, Lost | None]] = {
+    "attributes_dropped": ("the span lost attributes to its limit", "attributes"),
+    "value_cut": ("a value was cut at its length limit", "cut"),
+    "message_cut": ("messages were cut when they were recorded", "cut"),
+    "redacted": ("contents are masked", "masked"),
+    "logs_missing": ("the contents are in log records that were not given", "logs"),
+    "reference_missing": ("the contents are stored elsewhere and were not given", "reference"),
+    "server_side": ("the history is kept on the provider's server", None),
+    "aggregate_only": ("only a sum over several calls is recorded", None),
+    "not_captured": ("contents were not recorded", "content"),
+    "unparsable": ("the recorded contents could not be read", None),
+    "late": ("contents came too late", None),
+}
+"""Why text was not seen, in words, and which switch mends it. The first that applies is named."""
+
+
+# ---- what could not be compared
+
+
+def not_seen(step: Step) -> Iterator[NotChecked]:
+    """Says once what of the prompt could not be compared, and why."""
+    call, old = step.call, step.compared
+    mine = call.completeness
+    if mine.status in ("usage_only", "none"):
+        yield NotChecked("prefix_changed", _why(call), (call.id,))
+        return
+    if old is None:
+        return
+    if old.completeness.status in ("usage_only", "none"):
+        yield NotChecked("prefix_changed", f"of the call before: {_why(old)}", (call.id,))
+        return
+    at = step.reading.break_
+    lost = mine.lost | old.completeness.lost
+    damaged = call if mine.lost or mine.status == "partial" else old
+    if "tools" in lost:
+        whose = call if "tools" in mine.lost else old
+        yield NotChecked("tools_changed", _why_tools(whose), (call.id,))
+    hidden = lost & {"system", "messages", "head"}
+    unsure = not lost and any(r in _WHY for c in (call, old) for r in c.completeness.reasons)
+    if (hidden or unsure) and (at is None or "system" in lost):
+        yield NotChecked("prefix_changed", _why(damaged), (call.id,))
+
+
+def _why(call: Call) -> str:
+    reasons = call.completeness.reasons
+    words, lost = next(((_WHY[r]) for r in _WHY if r in reasons), ("part of the prompt was not seen", None))
+    return f"{words}. {fix_for(lost, call.scope, call.scope_version)}" if lost else words
+
+
+def _why_tools(call: Call) -> str:
+    """Tools may be missing for a reason of their own, or for that of all contents."""
+    reasons = call.completeness.reasons
+    for reason in ("attributes_dropped", "value_cut", "redacted", "reference_missing"):
+        if reason in reasons and "schema_missing" not in reasons:
+            return _why(call)
+    return f"tool definitions were not recorded. {fix_for('tools', call.scope, call.scope_version)}"
+
+
+def doubtful(step: Step) -> Iterator[NotChecked]:
+    """A difference that proves nothing: a mask, text restored from an answer, or a cache that read past it."""
+    at, id_ = step.reading.break_, step.call.id
+    if at is None:
+        return
+    sides = [s for s in (at.before, at.after) if s is not None]
+    check = "tools_changed" if at.kind == "tools" else "prefix_changed"
+    if any(step.text(s.digest) in MASKS for s in sides):
+        fix = fix_for("masked", step.call.scope, step.call.scope_version)
+        yield NotChecked(check, f"contents are masked. {fix}", (id_,))
+    elif any(s.method == "unmeasured" and s.kind not in ("image", "file") for s in sides):
+        yield NotChecked(check, "the text that differs was not recorded", (id_,))
+    elif any(s.inferred for s in sides):
+        yield NotChecked(check, "the text that differs was restored from an earlier answer", (id_,))
+    elif loss_of(step, at).denied:
+        yield NotChecked(
+            check,
+            "the provider read more from its cache than the recorded text allows: it may not be what was sent",
+            (id_,),
+        )
+
+
+# ---- causes, the most specific first (the order stands in ``otel_ctx.findings``)
+
+
+def compaction(step: Step) -> Iterator[Finding]:
+    """History that was replaced by a summary: the whole of it, or its older part."""
+    old = step.compared
+    if old is None:
+        return
+    if step.reading.relation == "compacted":
+        gone, tail = old.prompt.messages.length, _NOTHING
+    else:
+        found = _summarised(step, old)
+        if found is None:
+            return
+        gone, tail = found
+    kept = sum(s.tokens or 0 for s in tail)
+    before, after = (c.usage.input for c in (old, step.call))
+    sizes = f" The prompt went from {before:,} to {after:,} tokens." if before and after else ""
+    yield Finding(
+        kind="compaction",
+        severity="info",
+        title="History was replaced by a summary",
+        detail=f"{_count(gone, 'part')} of the history gave way to a summary.{sizes}",
+        fix=(
+            "Nothing, where it was meant. Each compaction makes the provider read the summary and what follows it "
+            "anew: compact seldom, and leave tools and system prompt as they are."
+        ),
+        calls=(step.call.id,),
+        path=step.reading.break_.path if step.reading.break_ is not None else "",
+        tokens=round(kept * step.reading.tokens.factor),
+    )
+
+
+def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None:
+    """How many segments gave way to a few new ones, and the old ones that were kept behind them."""
+    at = step.reading.break_
+    if at is None or at.change not in ("modified", "added", "removed") or not at.path.startswith("messages"):
+        return None
+    a, b = _rest(old, at), _rest(step.call, at)
+    places = {s.digest: i for i, s in reversed(list(enumerate(a)))}
+    new = next((i for i, s in enumerate(b) if s.digest in places), 0)
+    if not 1 <= new <= 3 or any(s.kind not in ("system", "user", "assistant") for s in b[:new]):
+        return None
+    gone = places[b[new].digest]
+    size, was = (sum(s.tokens or 0 for s in part) for part in (b[:new], a[:gone]))
+    if gone < _REPLACED or size < _SUMMARY_TOKENS or size > was / 2:
+        return None
+    return gone, tuple(s for s in b[new:] if s.digest in places)
+
+
+def volatile_prefix(step: Step) -> Iterator[Finding]:
+    """A value that changes at the same place from call to call, wherever it stands."""
+    at = step.reading.break_
+    if at is None or at.change != "modified" or at.before is None or at.after is None:
+        return
+    found = _difference(step, at)
+    if found is None:
+        return
+    what = found.what or ("a value of no known class" if _differed_before(step, at) else "")
+    if not what:
+        return
+    loss = loss_of(step, at)
+    yield Finding(
+        kind="volatile_prefix",
+        severity="error",
+        title=f"{_holder(at)} contains a value that changes every request",
+        detail=f"{at.path} differs at character {found.start}: {what}.",
+        fix=f"{_advice(at)} {_behind(step.call)}",
+        calls=(step.call.id,),
+        path=at.path,
+        tokens=loss.tokens,
+        evidence=loss.evidence,
+        excerpt=_excerpt(step, at, found),
+    )
+
+
+def moved_segment(step: Step) -> Iterator[Finding]:
+    """Content that is still there, at another place."""
+    at, old = step.reading.break_, step.compared
+    if at is None or old is None or at.kind == "tools":
+        return
+    if at.change != "reordered" and not _slid_back(step.call, old, at):
+        return
+    loss = loss_of(step, at)
+    yield Finding(
+        kind="moved_segment",
+        severity="warning",
+        title="Content moved to another place in the prompt",
+        detail=f"What stood at {_old_path(at)} in the request before stands further back now.",
+        fix=f"Leave what was sent where it is; reminders belong into the newest message only. {_behind(step.call)}",
+        calls=(step.call.id,),
+        path=at.path,
+        tokens=loss.tokens,
+        evidence=loss.evidence,
+    )
+
+
+def prefix_changed(step: Step) -> Iterator[Finding]:
+    """What is left: text that was sent before is different, gone, or has something new in front of it."""
+    at = step.reading.break_
+    if at is None or at.kind == "tools":
+        return
+    loss = loss_of(step, at)
+    found = _difference(step, at)
+    title, detail = _change(step, at, found)
+    yield Finding(
+        kind="prefix_changed",
+        severity="warning",
+        title=title,
+        detail=detail,
+        fix=f"Send again what was sent, unchanged, and add what is new at the end. {_behind(step.call)}",
+        calls=(step.call.id,),
+        path=at.path,
+        tokens=loss.tokens,
+        evidence=loss.evidence,
+        excerpt=_excerpt(step, at, found) if found is not None else "",
+    )
+
+
+# ---- what differs
+
+
+def _difference(step: Step, at: Break) -> Difference | None:
+    """What differs at the break; None where it is no change of one text, or the texts are not kept."""
+    if at.before is None or at.after is None or at.char_offset is None:
+        return None
+    before, after = step.text(at.before.digest), step.text(at.after.digest)
+    return recognise(before, after, at.char_offset) if before is not None and after is not None else None
+
+
+def _excerpt(step: Step, at: Break, found: Difference) -> str:
+    before, after = (step.text(s.digest) if s is not None else None for s in (at.before, at.after))
+    return excerpt(before, after, found) if before is not None and after is not None else ""
+
+
+def _differed_before(step: Step, at: Break) -> bool:
+    """Did this place change already, and not back and forth between texts that were there before?"""
+    here = [b for b in step.breaks if b.path == at.path and b.change == "modified"]
+    seen = {s.digest for b in here for s in (b.before, b.after) if s is not None}
+    if at.after is None or at.char_offset is None or at.after.digest in seen:
+        return False
+    return any(b.char_offset is not None and abs(b.char_offset - at.char_offset) <= _DRIFT for b in here)
+
+
+def _slid_back(call: Call, old: Call, at: Break) -> bool:
+    """A block that is kept behind the newest turn: the model's last answer now stands in front of it."""
+    if at.change != "added" or at.before is None:
+        return False
+    rest = _rest(call, at)
+    place = next((i for i, s in enumerate(rest) if s.digest == at.before.digest), 0)
+    answers = {s.digest for s in old.answer}
+    return any(s.digest in answers or s.kind in ("assistant", "tool_call") for s in rest[:place])
+
+
+def _rest(call: Call, at: Break) -> Sequence[Segment]:
+    return list(call.prompt)[at.index :]
+
+
+def _change(step: Step, at: Break, found: Difference | None) -> tuple[str, str]:
+    if at.change == "added":
+        return (
+            "New content was put in front of what had been sent",
+            f"{at.path} is new; what stood there in the request before follows behind it.",
+        )
+    if at.change == "removed" or _answers(step, at.after):
+        gone = f"What stood at {_old_path(at)} in the request before is gone."
+        return "Content that had been sent was left out", gone
+    title = f"{_holder(at)} changed"
+    if found is None:
+        return title, f"{at.path} is not what it was in the request before."
+    same = " The values are the same, only written differently." if _same_json(step, at) else ""
+    return title, f"{at.path} differs from the request before, from character {found.start} on.{same}"
+
+
+def _answers(step: Step, segment: Segment | None) -> bool:
+    """Is it the answer to the request before? Then what stood in its place was dropped, not changed."""
+    answer = step.compared.answer if step.compared is not None else ()
+    return segment is not None and any(s.digest == segment.digest for s in answer)
+
+
+def _old_path(at: Break) -> str:
+    return at.before.path if at.before is not None else at.path
+
+
+def _same_json(step: Step, at: Break) -> bool:
+    texts = [step.text(s.digest) or "" for s in (at.before, at.after) if s is not None]
+    if any(t[:1] not in ("{", "[") for t in texts):
+        return False
+    try:
+        before, after = (loads(t) for t in texts)
+    except ValueError:
+        return False
+    return bool(before == after)
+
+
+# ---- words
+
+
+_HOLDERS = {
+    "tools": "A tool's definition", "system": "System prompt", "user": "An earlier user message",
+    "assistant": "An earlier answer", "tool_call": "An earlier tool call", "tool_result": "An earlier tool result",
+    "image": "An earlier image", "file": "An earlier file", "thinking": "Earlier thinking",
+}  # fmt: skip
+
+
+def _holder(at: Break) -> str:
+    if at.kind == "system" and at.path.startswith("messages[") and not at.path.startswith("messages[0]"):
+        return "A system message"
+    return _HOLDERS[at.kind]
+
+
+def _advice(at: Break) -> str:
+    if at.kind == "tools":
+        return (
+            "Take the value out of the tool's definition; what changes belongs into the newest user message."
+        )
+    if at.kind == "system":
+        return "Take the value out of the system prompt, and put it into the newest user message."
+    return "Write the value once, when the message is new, and send that message again as it was."
+
+
+_BREAKPOINTS = ("anthropic", "bedrock", "aws", "claude-platform-aws")
+
+
+def _behind(call: Call) -> str:
+    """What a change costs with this provider, and where changing text may stand."""
+    provider, platform = call.provider.lower(), call.platform.lower()
+    if "bedrock" in (provider, platform):
+        return "Whatever changes must stand behind the last cachePoint: all that follows it is read again."
+    if provider in _BREAKPOINTS or platform in _BREAKPOINTS:
+        return "Whatever changes must stand behind the last cache_control breakpoint: all after it is read again."
+    if provider:
+        return "This provider caches the longest unchanged beginning by itself: all after a change is read again."
+    return "Prompt caches hold an unchanged beginning only: all that follows a change is read again."
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' if n != 1 else ''}"

@@ -1,0 +1,31 @@
+"""What a check may look at: one call, the call that it continues, and what was found before it in its conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from otel_ctx.model import Break, Call, Finding, NotChecked, Reading
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """``previous`` is the reading of the conversation's turn before; ``compared`` the call whose prompt this one should
+    have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
+    first; ``text`` gives a segment's text by its digest while it is kept; ``tools_seen`` says that tool calls or results
+    stand in the prompt."""
+
+    reading: Reading
+    previous: Reading | None
+    compared: Call | None
+    breaks: Sequence[Break]
+    text: Callable[[str], str | None]
+    sum_conflicts: Sequence[str] = field(default=())
+
+    @property
+    def call(self) -> Call:
+        return self.reading.call
+
+
+Check = Callable[[Step], Iterator[Finding | NotChecked]]
+"""Looks at one call; yields what it found there, or what it could not check and why."""

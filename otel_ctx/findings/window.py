@@ -1,0 +1,67 @@
+"""How much room is left in the context window."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from otel_ctx.findings.step import Step
+from otel_ctx.model import Band, Context, Finding
+
+_RANK: dict[Band, int] = {"unknown": 0, "ok": 0, "low": 1, "critical": 2, "exceeded": 3}
+_TOO_LONG = re.compile(
+    r"context[ _]?(?:length|window)|maximum context|(?:prompt|input|request) is too long|too many (?:input )?tokens",
+    re.IGNORECASE,
+)
+_FIX = "Compact or trim the history, start a new conversation, or use a model with a larger window."
+
+
+def headroom_low(step: Step) -> Iterator[Finding]:
+    """Said when a conversation gets there, and again when it gets worse; not at every turn after."""
+    now = step.reading.context
+    before = step.previous.context.band if step.previous is not None else "unknown"
+    if now.band not in ("low", "critical") or _RANK[now.band] <= _RANK[before]:
+        return
+    yield Finding(
+        kind="headroom_low",
+        severity="warning",
+        title="The context window is nearly full"
+        if now.band == "critical"
+        else "Room in the context window gets short",
+        detail=_figures(now),
+        fix=_FIX,
+        calls=(step.call.id,),
+        evidence="reported" if now.usage_method == "exact" else "predicted",
+    )
+
+
+def window_exceeded(step: Step) -> Iterator[Finding]:
+    """The provider refused the prompt as too long, or it is longer than the window."""
+    call, now = step.call, step.reading.context
+    refused = call.status == "error" and _TOO_LONG.search(call.error) is not None
+    told = now.usage is not None and now.limit is not None and now.limit_source in ("setting", "attribute")
+    over = told and (now.usage or 0) > (now.limit or 0)
+    if not refused and not over and now.band != "exceeded":
+        return
+    yield Finding(
+        kind="window_exceeded",
+        severity="error",
+        title="The prompt does not fit the context window",
+        detail=("The provider refused the request. " if refused else "") + _figures(now),
+        fix=_FIX,
+        calls=(call.id,),
+        evidence="reported" if refused or now.usage_method == "exact" else "predicted",
+    )
+
+
+def _figures(now: Context) -> str:
+    if now.usage is None or not now.limit:
+        return "How long the prompt was, or how large the window is, is not known."
+    about = "" if now.usage_method == "exact" else "about "
+    reserve = f" and {now.reserve:,} reserved for the answer" if now.reserve else ""
+    words = f"{about}{now.usage:,} of {now.limit:,} tokens used ({now.usage / now.limit:.0%}){reserve}"
+    if now.headroom is not None:
+        words += f", {max(now.headroom, 0):,} left"
+    if now.headroom_turns is not None and now.growth is not None:
+        words += f": about {now.headroom_turns:g} turns at {now.growth:,.0f} tokens a turn"
+    return f"{words[:1].upper()}{words[1:]}."

@@ -1,0 +1,312 @@
+"""Everything that arrives -> Span and LogRecord. One module a format; what it is, is told from the content.
+
+A new format is one module that exports a ``JsonFormat``, a ``BytesFormat`` or an ``Envelope`` (see
+``interface``), and one line in ``FORMATS``.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from otel_ctx.errors import InputError
+from otel_ctx.inputs import compression, jsontext, otlp_json, otlp_protobuf
+from otel_ctx.inputs.interface import (
+    HEAD,
+    Batch,
+    BytesFormat,
+    Envelope,
+    Format,
+    JsonFormat,
+    Records,
+    Skipped,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = ["FORMATS", "Batch", "Skipped", "format_names", "read"]
+
+# Asked in this order; JSON comes after all that is known by its bytes.
+FORMATS: tuple[Format, ...] = (
+    compression.GZIP,
+    otlp_protobuf.FORMAT,
+    otlp_json.FORMAT,
+)
+
+STDIN = "<stdin>"
+_MANY = 1000  # notes that may wait for the next batch
+_NESTED = 4  # envelopes inside envelopes
+_UNKNOWN = "no telemetry of a known format"
+_METRICS = "OTLP metrics, which hold no spans"
+_UTF_16 = "text in UTF-16"
+_FLUSHED = "is this the file that the exporter writes to, and was it flushed?"
+_is_plain_key = re.compile(r"[\w.-]{1,30}").fullmatch
+
+
+def format_names() -> tuple[str, ...]:
+    """What ``read(format=…)`` may be given."""
+    return tuple(known.name for known in FORMATS if not isinstance(known, Envelope))
+
+
+def read(
+    paths: Iterable[str | Path],
+    *,
+    format: str | None = None,  # noqa: A002  (the word of the command's option)
+    stdin: BinaryIO | None = None,
+) -> Iterator[Batch]:
+    """The batches of files, folders (all files in them but hidden ones, in the order of their names) and
+    standard input ("-"), one after the other, as they are read.
+
+    ``format`` names the one that all are in, else each is told by its content; compression always is. A file
+    that was named and cannot be used raises ``InputError``; inside a folder it is a ``Skipped``. The garbage
+    collector rests while a batch is made: it would look at every value of a document again and again.
+    """
+    forced = None
+    if format is not None:
+        forced = next((known for known in FORMATS if known.name == format), None)
+        if forced is None or isinstance(forced, Envelope):
+            raise InputError(f"format {format!r}", "is not known", "one of " + ", ".join(format_names()))
+    return _without_collector(_read(paths, forced, stdin))
+
+
+def _read(paths: Iterable[str | Path], forced: Format | None, stdin: BinaryIO | None) -> Iterator[Batch]:
+    for path in paths:
+        if str(path) == "-":
+            yield from _read_stream(STDIN, stdin or sys.stdin.buffer, forced)
+        elif _is_folder(Path(path)):
+            yield from _read_folder(Path(path), forced)
+        else:
+            yield from _read_file(Path(path), forced)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False  # opening it will say what is wrong
+
+
+def _read_folder(folder: Path, forced: Format | None) -> Iterator[Batch]:
+    found = False
+    for file in _files(folder):
+        try:
+            if _is_folder(file):
+                raise InputError(str(file), "a link to a folder is not followed")
+            if not file.is_file():
+                raise InputError(str(file), "no regular file")
+            for batch in _read_file(file, forced):
+                found = found or bool(batch.spans or batch.logs)
+                yield batch
+        except InputError as error:
+            yield Batch(str(file), "", skipped=(Skipped(error.where, error.why),))
+        except OSError as error:
+            yield Batch(str(file), "", skipped=(Skipped(str(file), _reason(error)),))
+    if not found:
+        raise InputError(str(folder), "no file in this folder holds spans", _FLUSHED)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    try:
+        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise InputError(str(folder), _reason(error)) from error
+    for entry in entries:
+        if _is_folder(entry) and not entry.is_symlink():
+            yield from _files(entry)
+        else:
+            yield entry
+
+
+def _read_file(path: Path, forced: Format | None) -> Iterator[Batch]:
+    try:
+        with path.open("rb", compression.BUFFER) as stream:
+            yield from _read_stream(str(path), stream, forced)
+    except OSError as error:
+        raise InputError(str(path), _reason(error)) from error
+
+
+def _read_stream(source: str, stream: BinaryIO, forced: Format | None) -> Iterator[Batch]:
+    skipped: list[Skipped] = []
+    first: Skipped | None = None
+    found, format_ = False, ""
+    for name, records in _records(stream, source, skipped, forced, ()):
+        format_ = name or format_
+        if records.spans or records.logs:
+            found = True
+        elif len(skipped) < _MANY:
+            continue
+        first = first or (skipped[0] if skipped else None)
+        notes = tuple(skipped)
+        skipped.clear()
+        yield Batch(source, format_, records.spans, records.logs, notes)
+    if not found:
+        first = first or (skipped[0] if skipped else Skipped(source, "holds no spans"))
+        raise InputError(first.where, first.why, _way_out(first.why))
+    if skipped:
+        yield Batch(source, format_, skipped=tuple(skipped))
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or "cannot be read").lower()
+
+
+def _way_out(why: str) -> str:
+    if why.startswith(_UNKNOWN):
+        return "known are " + ", ".join(format_names())
+    if why == _METRICS:
+        return "name the file of the traces or of the logs"
+    if why == _UTF_16:
+        return "PowerShell's > writes it: save the file as UTF-8"
+    return _FLUSHED
+
+
+def _records(
+    stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None, envelopes: tuple[str, ...]
+) -> Iterator[tuple[str, Records]]:
+    """(name of the format, what one piece of it held), as often as something was read; ("", nothing) where it
+    was passed over."""
+    head, stream = _head(stream)
+    suffix = "".join(f"+{name}" for name in envelopes)
+    for known in FORMATS:
+        if isinstance(known, Envelope) and len(envelopes) < _NESTED and known.claims(head):
+            for inner in known.open(stream, where, skipped):
+                yield from _records(inner.stream, inner.where, skipped, forced, (known.name, *envelopes))
+            return
+    if not head:
+        return
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        skipped.append(Skipped(where, _UTF_16))
+        return
+    for known in FORMATS:
+        if isinstance(known, BytesFormat) and (known is forced or (forced is None and known.claims(head))):
+            for records in known.read(stream, where, skipped):
+                yield known.name + suffix, records
+            return
+    if isinstance(forced, JsonFormat) or jsontext.looks_like_json(head):
+        for name, records in _json_records(stream, where, skipped, forced):
+            yield name + suffix if name else "", records
+    else:
+        skipped.append(Skipped(where, _UNKNOWN))
+
+
+def _json_records(
+    stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None
+) -> Iterator[tuple[str, Records]]:
+    unread = _Unread(where, skipped)
+    for document in jsontext.documents(stream):
+        first, last, value, problem, note, alone = document
+        del document
+        if problem:
+            unread.add(first, last, problem)
+            yield "", Records()
+            continue
+        place = where if alone else f"{where}:{first}"
+        if note:
+            skipped.append(Skipped(place, note))
+        items = [value] if _json_format(value, forced) or not isinstance(value, list) else value[::-1]
+        del value
+        while items:
+            # taken out and let go, so that whoever works on the records does not keep the document
+            item = items.pop()
+            known = _json_format(item, forced)
+            if known is None:
+                unread.add(first, last, _stranger(item), alone=alone)
+                yield "", Records()
+                continue
+            unread.end()
+            records = known.decode(item, place, skipped)
+            del item
+            yield known.name, records
+            del records
+    unread.end()
+
+
+def _json_format(document: Any, forced: Format | None) -> JsonFormat | None:
+    if isinstance(forced, JsonFormat):
+        return forced if forced.claims(document) or not isinstance(document, list) else None
+    for known in FORMATS:
+        if isinstance(known, JsonFormat) and known.claims(document):
+            return known
+    return None
+
+
+class _Unread:
+    """Documents that follow each other and are passed over for the same reason: told as one."""
+
+    def __init__(self, where: str, skipped: list[Skipped]) -> None:
+        self._where, self._skipped = where, skipped
+        self._first = self._last = 0
+        self._why = ""
+        self._alone = False
+
+    def add(self, first: int, last: int, why: str, *, alone: bool = False) -> None:
+        if why != self._why:
+            self.end()
+            self._first, self._why, self._alone = first, why, alone
+        self._last = last
+
+    def end(self) -> None:
+        if self._why:
+            lines = f"{self._first}-{self._last}" if self._last > self._first else f"{self._first}"
+            self._skipped.append(Skipped(self._where if self._alone else f"{self._where}:{lines}", self._why))
+        self._why = ""
+
+
+def _stranger(document: Any) -> str:
+    if not isinstance(document, dict):
+        return _UNKNOWN
+    if "resourceMetrics" in document or "resource_metrics" in document:
+        return _METRICS
+    keys = [key for key in document if _is_plain_key(key)][:4]
+    return _UNKNOWN + (f" (keys {', '.join(keys)})" if keys else "")
+
+
+def _head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
+    """The first bytes, and a stream that begins with them again."""
+    if stream.seekable():
+        start = stream.tell()
+        head = stream.read(HEAD)
+        stream.seek(start)
+        return head, stream
+    parts = []
+    size = 0
+    while size < HEAD and (part := stream.read(HEAD - size)):
+        parts.append(part)
+        size += len(part)
+    head = b"".join(parts)
+    return head, io.BufferedReader(_Rejoined(head, stream), compression.BUFFER)
+
+
+class _Rejoined(io.RawIOBase):
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._head[: len(view)] or self._rest.read(len(view))
+        self._head = self._head[len(view) :]
+        view[: len(data)] = data
+        return len(data)
+
+
+def _without_collector(batches: Iterator[Batch]) -> Iterator[Batch]:
+    while True:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            batch = next(batches, None)
+        finally:
+            if collects:
+                gc.enable()
+        if batch is None:
+            return
+        yield batch

@@ -1,0 +1,79 @@
+"""What a format of inputs is: three kinds, each a value that its module exports and ``FORMATS`` lists.
+
+``JsonFormat`` knows one JSON document at a time (documents are found and parsed for it), ``BytesFormat``
+reads a stream itself, an ``Envelope`` (compression, framing) holds other streams, which are looked at anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+from otel_ctx.model import LogRecord, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that was not read: ``where`` is FILE, "FILE:LINE", "FILE:FIRST-LAST" or "FILE, byte N"."""
+
+    where: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one request, line or document held. ``format`` is a name of ``FORMATS``, and "+gzip" if it lay in one."""
+
+    source: str
+    format: str
+    spans: Sequence[Span] = ()
+    logs: Sequence[LogRecord] = ()
+    skipped: Sequence[Skipped] = ()
+
+
+class Records(NamedTuple):
+    spans: Sequence[Span] = ()
+    logs: Sequence[LogRecord] = ()
+
+
+class Inner(NamedTuple):
+    """A stream that lay in an envelope, and the name that errors call it by."""
+
+    where: str
+    stream: BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """``claims(document)`` looks at the keys of a parsed document; ``decode(document, where, skipped)`` never
+    raises: what it cannot read it appends to ``skipped``. A list that nobody claims is offered item by item."""
+
+    name: str
+    claims: Callable[[Any], bool]
+    decode: Callable[[Any, str, list[Skipped]], Records]
+
+
+@dataclass(frozen=True, slots=True)
+class BytesFormat:
+    """``claims(head)`` looks at the first ``HEAD`` bytes; ``read(stream, where, skipped)`` reads the stream
+    piece by piece, and appends to ``skipped`` what it cannot read."""
+
+    name: str
+    claims: Callable[[bytes], bool]
+    read: Callable[[BinaryIO, str, list[Skipped]], Iterator[Records]]
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """``open(stream, where, skipped)`` yields the streams inside, one after the other. Damage ends a stream
+    as if it were complete, with a note in ``skipped``: what came before stays readable."""
+
+    name: str
+    claims: Callable[[bytes], bool]
+    open: Callable[[BinaryIO, str, list[Skipped]], Iterator[Inner]]
+
+
+Format = JsonFormat | BytesFormat | Envelope
+
+HEAD = 1 << 16  # bytes that a format may look at before it claims a stream

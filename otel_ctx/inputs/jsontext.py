@@ -1,0 +1,223 @@
+"""JSON documents in a stream of bytes: one a line, one for the whole file, or pretty-printed in a row.
+
+Lines are read one by one; only a document that spans lines is held as a whole. A damaged document costs
+itself, not its neighbours: one that begins a line is found again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
+
+BOM = b"\xef\xbb\xbf"
+
+NOT_JSON = "no JSON"
+BROKEN = "no valid JSON"
+CUT = "cut off: the data end inside this record"
+DEEP = "JSON that is nested too deeply"
+REPLACED = "bytes that are no UTF-8 were replaced by U+FFFD"
+
+_opens_a_line = re.compile(rb"^\s*[{\[]", re.MULTILINE).search
+_has_surrogate = re.compile(r"\\u[dD][89a-fA-F]").search
+_strings = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_OPENERS = (b"{", b"[")
+_CLOSERS = (b"}", b"]")
+_INDENT = (b" ", b"\t")
+_INSIDE = frozenset(bytes((c,)) for c in b' \t"}],:-0123456789tfnNI')
+_WHITE = " \t\r\n"
+_scan = json.JSONDecoder().raw_decode
+
+
+class Document(NamedTuple):
+    """``value`` of lines ``first`` to ``last``, or the ``problem`` why there is none. ``note``: read, but.
+    ``alone``: the stream holds nothing else."""
+
+    first: int
+    last: int
+    value: Any = None
+    problem: str = ""
+    note: str = ""
+    alone: bool = False
+
+
+class _Parsed(NamedTuple):
+    values: list[Any]
+    rest: bytes = b""  # behind the last whole value
+    problem: str = ""
+    note: str = ""
+
+
+def looks_like_json(head: bytes) -> bool:
+    """Some line begins as a JSON object or list does, and nothing says that this is binary."""
+    return b"\0" not in head and _opens_a_line(head.removeprefix(BOM)) is not None
+
+
+def loads(data: bytes) -> Any:
+    """One JSON value. What orjson refuses (NaN, lone surrogates, bytes that are no UTF-8) goes to the
+    standard reader; what is no text becomes U+FFFD. Raises ValueError."""
+    parsed = _parse(data)
+    if parsed.problem or len(parsed.values) != 1:
+        raise ValueError(parsed.problem or BROKEN)
+    return parsed.values[0]
+
+
+def documents(stream: BinaryIO) -> Iterator[Document]:
+    """Every document of a stream, and every stretch that is none."""
+    lines = _numbered(stream)
+    held: _Held | None = None
+    fresh = True
+    ahead = next(lines, None)
+    while ahead is not None:
+        number, line = ahead
+        ahead = next(lines, None)
+        first, fresh = fresh, False
+        alone = first and ahead is None
+        if held and held.takes(line):
+            held.add(number, line)
+            if held.complete:
+                found, held = _close(held, ahead is None)
+                yield from found
+            continue
+        if line[:1] not in _OPENERS:
+            stripped = line.lstrip()
+            if stripped[:1] not in _OPENERS or held:
+                # a line of a log between two documents, or inside one
+                yield Document(number, number, problem=NOT_JSON)
+                continue
+            line = stripped
+        if held:
+            yield from _close(held, False)[0]
+            held = None
+        parsed = _parse(line)
+        if not parsed.values and first and ahead is not None and _Held(number, line).takes(ahead[1]):
+            # one document for the whole file, in all likelihood: no need to look at its lines
+            second, rest = ahead[0], stream.read()
+            try:
+                parsed = _Parsed([orjson.loads(b"".join((line, ahead[1], rest)))])
+                ahead, alone = None, True
+            except orjson.JSONDecodeError:
+                lines = _numbered(io.BytesIO(rest), second + 1)
+            del rest
+        alone = alone and len(parsed.values) == 1 and not parsed.rest
+        while parsed.values:
+            # of what is handed out nothing is kept here, so that it is freed as soon as its reader is done
+            yield Document(number, number, parsed.values.pop(0), note=parsed.note, alone=alone)
+        if parsed.problem == DEEP:
+            yield Document(number, number, problem=DEEP)
+        elif parsed.rest and parsed.rest != b",":
+            held = _Held(number, parsed.rest + (b"\n" if line.endswith(b"\n") else b""))
+            if held.complete:
+                yield Document(number, number, problem=BROKEN)
+                held = None
+    if held:
+        yield from _close(held, True)[0]
+
+
+class _Held:
+    """The lines of a document that spans lines, as far as they were seen."""
+
+    def __init__(self, number: int, line: bytes) -> None:
+        self.lines = [(number, line)]
+        self.indented = False
+        self._depth = _depth(line)
+        self.complete = self._depth <= 0
+
+    def takes(self, line: bytes) -> bool:
+        """May the line be a part of this document? In an indented one only brackets stand at the margin; in
+        another one a line that opens a bracket goes on only what ended in the middle: else that was cut."""
+        first = line[:1]
+        if self.indented:
+            return first in _INDENT or first in _CLOSERS
+        if first in _OPENERS:
+            return self.lines[-1][1].rstrip()[-1:] in (b"{", b"[", b",", b":")
+        return first in _INSIDE
+
+    def add(self, number: int, line: bytes) -> None:
+        if len(self.lines) == 1:
+            self.indented = line[:1] in _INDENT
+        self.lines.append((number, line))
+        if self.indented:
+            self.complete = line[:1] in _CLOSERS
+        else:
+            self._depth += _depth(line)
+            self.complete = self._depth <= 0
+
+
+def _close(held: _Held, last: bool) -> tuple[list[Document], _Held | None]:
+    """The documents that the held lines are, and what begins behind them on the last of these lines."""
+    (first, _), (final, tail) = held.lines[0], held.lines[-1]
+    parsed = _parse(b"".join(line for _, line in held.lines))
+    alone = last and first == 1 and len(parsed.values) == 1 and not parsed.problem
+    found = [Document(first, final, value, note=parsed.note, alone=alone) for value in parsed.values]
+    if not parsed.problem:
+        return found, None
+    if parsed.values and not last:
+        return found, _Held(final, parsed.rest)
+    if not held.indented and not parsed.values and len(held.lines) > 1:
+        for number, line in held.lines:
+            alike = _parse(line.rstrip(b", \t\r\n"))
+            found += [Document(number, number, value, note=alike.note) for value in alike.values]
+            if alike.problem:
+                found.append(Document(number, number, problem=alike.problem))
+    else:
+        cut = last and parsed.problem == BROKEN and not tail.endswith(b"\n")
+        found.append(Document(first, final, problem=CUT if cut else parsed.problem))
+    return found, None
+
+
+def _depth(line: bytes) -> int:
+    """How many more brackets a line opens than it closes."""
+    bare = _strings.sub(b"", line)
+    return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
+
+
+def _numbered(stream: Iterable[bytes], start: int = 1) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, with their numbers; a byte order mark in front of them is taken off."""
+    for number, line in enumerate(stream, start):
+        if line[:3] == BOM:
+            line = line[3:]
+        if line and not line.isspace():
+            yield number, line
+
+
+def _parse(data: bytes) -> _Parsed:
+    try:
+        return _Parsed([orjson.loads(data)])
+    except orjson.JSONDecodeError:
+        pass
+    note = ""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text, note = data.decode(errors="replace"), REPLACED
+    text = text.strip(_WHITE)
+    repair = _has_surrogate(text) is not None
+    values: list[Any] = []
+    at = 0
+    try:
+        while at < len(text):
+            value, at = _scan(text, at)
+            values.append(_whole(value) if repair else value)
+            while at < len(text) and text[at] in _WHITE:
+                at += 1
+    except RecursionError:
+        return _Parsed(values, text[at:].encode(errors="replace"), DEEP, note)
+    except ValueError:
+        return _Parsed(values, text[at:].encode(errors="replace"), BROKEN, note)
+    return _Parsed(values, b"", "", note)
+
+
+def _whole(value: Any) -> Any:
+    """The same value, U+FFFD for every lone surrogate: text that cannot be encoded breaks whoever counts it."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return value

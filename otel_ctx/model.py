@@ -1,0 +1,438 @@
+"""The nouns of otel_ctx, frozen. Every stage knows these and nothing of the other stages.
+
+Times are nanoseconds since the epoch, tokens are counts, bytes are UTF-8 lengths. ``None`` means unknown, never 0.
+The closed values below are the vocabulary of reports, span attributes and metric labels alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal[
+    "tools", "system", "user", "assistant", "tool_call", "tool_result", "image", "file", "thinking"
+]
+KINDS: tuple[Kind, ...] = (
+    "tools", "system", "user", "assistant", "tool_call", "tool_result", "image", "file", "thinking",
+)  # fmt: skip
+
+Status = Literal["full", "partial", "usage_only", "none"]
+Reason = Literal[
+    "attributes_dropped", "value_cut", "message_cut", "redacted", "not_captured", "logs_missing",
+    "reference_missing", "server_side", "media_placeholder", "aggregate_only", "schema_missing",
+    "unparsable", "guessed", "late",
+]  # fmt: skip
+Method = Literal["exact", "calibrated", "estimated", "unmeasured"]
+Evidence = Literal["confirmed", "reported", "predicted", "inferred", "unknown"]
+Severity = Literal["error", "warning", "info"]
+Band = Literal["ok", "low", "critical", "exceeded", "unknown"]
+Relation = Literal["new", "continues", "rewrites", "compacted", "forks", "repeats", "joined"]
+Role = Literal["primary", "duplicate", "aggregate"]
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+# ---- what arrives
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    name: str
+    time_unix_nano: int
+    attributes: Mapping[str, Any]
+    dropped_attributes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    trace_id: str
+    span_id: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One span, whatever its clothes were. Ids are lower-case hex; values are plain Python (str, bool, int,
+    float, bytes, list, dict, None); ``kind`` is OTLP's number (3 = CLIENT); ``parent_id`` is "" on a root."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str
+    name: str
+    start_unix_nano: int
+    end_unix_nano: int
+    attributes: Mapping[str, Any]
+    kind: int = 0
+    events: Sequence[Event] = ()
+    links: Sequence[Link] = ()
+    scope_name: str = ""
+    scope_version: str = ""
+    resource: Mapping[str, Any] = field(default_factory=dict)
+    status_code: int = 0
+    status_message: str = ""
+    dropped_attributes: int = 0
+    dropped_events: int = 0
+    where: str = ""  # "FILE:LINE" of a dump, for error messages
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One log record. ``name`` is the eventName field, else the ``event.name`` attribute, else ""."""
+
+    trace_id: str
+    span_id: str
+    name: str
+    time_unix_nano: int  # timeUnixNano, else observedTimeUnixNano, else 0
+    body: Any
+    attributes: Mapping[str, Any]
+    scope_name: str = ""
+    scope_version: str = ""
+    resource: Mapping[str, Any] = field(default_factory=dict)
+    dropped_attributes: int = 0
+    where: str = ""
+
+
+# ---- what a dialect reader says of one record
+
+
+class Part(NamedTuple):
+    """One part of a message as it was read: the text is still here, no token is counted yet.
+
+    ``text`` is what the provider tokenises: the text itself, a tool call's arguments or a tool's definition as
+    compact JSON in the order of its keys, a tool result's text. Media carry a short reference or nothing, never base64.
+    """
+
+    kind: Kind
+    role: str
+    name: str  # tool or function name, else ""
+    path: str  # tools[2], system[0], messages[3].parts[1]
+    text: str
+    cache_marker: str = ""  # "" | "5m" | "1h" | "default" (a marker whose TTL was not said)
+    call_id: str = ""  # of a tool call or of its result; never part of the identity
+    bytes: int = -1  # of media whose data were left out; -1 = the text's own length
+
+
+class Raw(NamedTuple):
+    """A value that holds messages, tools or a system prompt, not yet parsed: a JSON string or nested values.
+    ``shape`` is a name that ``otel_ctx.parts`` knows; the parse is done once for what is new in it."""
+
+    shape: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class UsageClaim:
+    """The token numbers as one record has them, with no meaning decided. ``semantics`` is the dialect's own word
+    on whether ``input`` includes the cached tokens, where its documentation or code settles it."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cache_write_1h: int | None = None
+    cache_write_5m: int | None = None
+    reasoning: int | None = None
+    total: int | None = None
+    semantics: Literal["inclusive", "exclusive", ""] = ""
+    semantics_evidence: str = ""
+    zeros_omitted: bool = False  # this dialect leaves a zero cache count out: absent means 0
+    output_excludes_reasoning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What one span (or one log record) tells of a model call.
+
+    ``role``: "call" tells of one request; "aggregate" sums or repeats several (agent, chain, step spans);
+    "content" is a log record that holds content of the span it belongs to and is no call of its own.
+    ``tools``/``system``/``messages``/``output`` are unparsed; ``messages`` may hold the system prompt too.
+    ``order`` counts among the content records of one span. Empty strings mean: not said.
+    """
+
+    dialect: str
+    role: Literal["call", "aggregate", "content"]
+    trace_id: str
+    span_id: str
+    parent_id: str = ""
+    start_unix_nano: int = 0
+    end_unix_nano: int = 0
+    first_token_unix_nano: int | None = None
+    scope: str = ""
+    scope_version: str = ""
+    service: str = ""
+    agent: str = ""
+    operation: str = ""
+    provider: str = ""
+    platform: str = ""
+    request_model: str = ""
+    response_model: str = ""
+    response_id: str = ""
+    previous_response_id: str = ""
+    conversation_hint: str = ""  # gen_ai.conversation.id, session.id, thread id
+    status: Literal["ok", "error", "cancelled"] = "ok"
+    error: str = ""
+    usage: UsageClaim | None = None
+    reserve: int | None = None  # max output tokens the request reserves
+    limit: int | None = None  # context window, where the span itself says it
+    tools: Raw | None = None
+    system: Raw | None = None
+    messages: Raw | None = None
+    output: Raw | None = None
+    reasons: frozenset[Reason] = frozenset()
+    lost: frozenset[str] = (
+        frozenset()
+    )  # sections known to be absent or damaged: "tools", "system", "messages", "head"
+    order: int = 0
+    where: str = ""
+
+
+# ---- what the engine makes of it
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One part of a prompt in the provider's order. The text is not here: ``Texts`` keeps it by ``digest``."""
+
+    kind: Kind
+    role: str
+    name: str
+    path: str
+    bytes: int
+    tokens: int | None
+    method: Method
+    digest: str  # 32 hex digits over kind, role, name and text: cache markers and call ids are no part of it
+    cache_marker: str = ""
+    call_id: str = ""
+    inferred: bool = False  # restored from an earlier answer of the same conversation
+
+
+ZERO = (0,) * len(KINDS)
+KIND_INDEX: dict[str, int] = {k: i for i, k in enumerate(KINDS)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chain:
+    """The message segments of a call: those of ``base`` (shared, not copied) and then ``new``.
+
+    ``key`` names the content of the whole chain, system segments left out, so that equal keys mean equal histories;
+    ``marks`` are the keys after each of the new segments. Sums are kept, so that a call that extends another costs
+    only what is new in it.
+    """
+
+    base: Chain | None
+    new: tuple[Segment, ...]
+    length: int
+    messages: int  # how many messages of the source they came from
+    key: bytes
+    marks: tuple[bytes, ...]
+    tokens_by_kind: tuple[int, ...]  # in the order of KINDS
+    bytes: int
+    unmeasured: int  # segments without a token count
+    estimated: int  # segments whose count is not exact
+
+    def __iter__(self) -> Iterator[Segment]:
+        links = []
+        link: Chain | None = self
+        while link is not None:
+            links.append(link.new)
+            link = link.base
+        for new in reversed(links):
+            yield from new
+
+    def __len__(self) -> int:
+        return self.length
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """A call's segments, in the order tools, system, messages (a system message may also stand in ``messages``)."""
+
+    tools: tuple[Segment, ...]
+    system: tuple[Segment, ...]
+    messages: Chain
+
+    def __iter__(self) -> Iterator[Segment]:
+        yield from self.tools
+        yield from self.system
+        yield from self.messages
+
+    def __len__(self) -> int:
+        return len(self.tools) + len(self.system) + self.messages.length
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    status: Status
+    reasons: tuple[Reason, ...] = ()
+    lost: frozenset[str] = frozenset()  # "tools", "system", "messages", "head"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider reports them; ``input`` always includes the cached ones. ``None`` = not reported."""
+
+    input: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cache_write_1h: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    semantics: Literal["inclusive", "exclusive"] | None = None  # of the numbers as they arrived
+    semantics_evidence: str = ""
+    conflicts: tuple[str, ...] = ()  # both numbers of each contradiction, in words
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRef:
+    trace_id: str
+    span_id: str
+    role: Role
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One request to a model provider, told by one or several spans, counted once."""
+
+    id: str  # "TRACE:SPAN" of the primary span
+    spans: tuple[SpanRef, ...]
+    trace_id: str
+    parent_id: str
+    dialect: str
+    scope: str
+    scope_version: str
+    service: str
+    agent: str
+    operation: str
+    status: Literal["ok", "error", "cancelled"]
+    error: str
+    provider: str
+    platform: str
+    model: str
+    response_id: str
+    previous_response_id: str
+    conversation_hint: str
+    start_unix_nano: int
+    end_unix_nano: int
+    first_token_unix_nano: int | None
+    completeness: Completeness
+    usage: Usage
+    prompt: Prompt
+    answer: tuple[Segment, ...]
+    reserve: int | None
+    limit: int | None
+    unassigned_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """How full the window is at one call. ``usage`` is in tokens, cached ones included."""
+
+    usage: int | None
+    usage_method: Method
+    limit: int | None
+    limit_source: str  # setting | attribute | rules | observed | ""
+    reserve: int
+    utilization: float | None
+    headroom: int | None
+    headroom_turns: float | None
+    growth: float | None  # tokens a turn, least squares over the last turns
+    band: Band
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """``counted`` + ``unaccounted`` = the reported input. ``factor`` turns counted tokens into the provider's
+    where the count is an estimate that usage has calibrated."""
+
+    counted: int
+    unaccounted: int | None
+    server_side: int | None
+    method: Method
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The first segment at which a call stops agreeing with the call that it continues."""
+
+    path: str
+    kind: Kind
+    change: Literal["modified", "added", "removed", "reordered"]
+    tokens: int  # that stood after the break in the earlier call, and had to be read again
+    char_offset: int | None
+    index: int  # in the list of segments
+    before: Segment | None
+    after: Segment | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: str
+    severity: Severity
+    title: str
+    detail: str  # never prompt text
+    fix: str
+    calls: tuple[str, ...]
+    path: str = ""
+    tokens: int = 0
+    evidence: Evidence = "predicted"
+    excerpt: str = ""  # the characters themselves: shown only where text may be shown
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    check: str
+    why: str
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What the engine says of one call."""
+
+    call: Call
+    conversation: str  # id of the conversation's first call
+    turn: int
+    relation: Relation
+    previous: str | None  # id of the call that it continues
+    shared: int  # segments that it shares with ``previous`` from the start
+    context: Context
+    tokens: Tokens
+    break_: Break | None
+    findings: tuple[str, ...] = ()  # kinds
+    gap: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conversation:
+    id: str
+    parent: str | None
+    calls: tuple[str, ...]
+    services: tuple[str, ...]
+    agents: tuple[str, ...]
+    models: tuple[str, ...]
+    usage_peak: int | None
+    usage_last: int | None
+    limit: int | None
+    headroom: int | None
+    headroom_turns: float | None
+    band: Band
+    gaps: int
+    joined: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """Everything that was said. ``text`` gives a segment's text by digest while it is kept."""
+
+    readings: tuple[Reading, ...]
+    conversations: tuple[Conversation, ...]
+    findings: tuple[Finding, ...]
+    not_checked: tuple[NotChecked, ...]
+    spans: int
+    log_records: int
+    orphans: int  # content records whose span never came
+    unassigned_bytes: int
+    foreign: tuple[tuple[str, int], ...]  # scopes that look like a model's telemetry but that no dialect knows
+    text: Callable[[str], str | None]

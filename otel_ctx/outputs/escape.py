@@ -1,0 +1,43 @@
+"""Text out of telemetry made safe and visible: for terminals, and wherever the unseen would hide a difference."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# Letters and marks by their category, but drawn by no terminal: they would hide in an excerpt.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def escape(text: str) -> str:
+    """``text`` on one line: control characters, bidirectional overrides, lone surrogates, odd spaces and all else that
+    cannot be seen as ``\\n``, ``\\x1b``, ``\\u202e``."""
+    if text.isprintable() and not _INVISIBLE.search(text):
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(char: str) -> str:
+    if char.isprintable() and not _INVISIBLE.match(char):
+        return char
+    named = _NAMED.get(char)
+    if named is not None:
+        return named
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def cells(text: str) -> int:
+    """Columns that an escaped text takes in a terminal."""
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def _cell(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

@@ -1,0 +1,351 @@
+"""The report as data: schema ``otelctx.report/1``. No prompt text in it unless it is asked for; missing is null."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from otel_ctx.errors import OtelCtxError
+from otel_ctx.model import KINDS, Analysis, Call, Chain, Context, Conversation, Finding, Reading, Segment
+
+SCHEMA = "otelctx.report/1"
+
+TextOf = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    path: str
+    format: str
+    spans: int
+    log_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What was read, and what could not be: (where, why)."""
+
+    files: tuple[Source, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+
+class Reconciliation(OtelCtxError):
+    """The sums of a report do not add up: it is not printed. A fault of ours, never of the input."""
+
+
+def build(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> dict[str, Any]:
+    """The whole report as plain values. Raises Reconciliation where a sum does not hold."""
+    readings = analysis.readings
+    known = {r.call.id: r for r in readings}
+    shown = analysis.text if include_text else None
+    calls = [_call(r, known, shown) for r in readings]
+    reconcile(readings)
+    return {
+        "schema": SCHEMA,
+        "input": {
+            "files": [
+                {"path": f.path, "format": f.format, "spans": f.spans, "log_records": f.log_records}
+                for f in inputs.files
+            ],
+            "spans": sum(f.spans for f in inputs.files),
+            "log_records": sum(f.log_records for f in inputs.files),
+            "skipped": [{"where": where, "why": why} for where, why in inputs.skipped],
+            "orphan_records": analysis.orphans,
+            "unassigned_bytes": analysis.unassigned_bytes,
+        },
+        "calls": calls,
+        "conversations": [_conversation(c) for c in analysis.conversations],
+        "findings": [_finding(f, include_text) for f in analysis.findings],
+        "not_checked": [
+            {"check": n.check, "why": n.why, "calls": list(n.calls)} for n in analysis.not_checked
+        ],
+        "totals": totals(readings, analysis.conversations),
+    }
+
+
+def dumps(report: Mapping[str, Any], *, pretty: bool = False) -> bytes:
+    """The report as JSON bytes, one line and a new line (or indented)."""
+    option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if pretty else 0)
+    try:
+        return orjson.dumps(report, option=option)
+    except (TypeError, ValueError):  # lone surrogates out of a dump
+        return orjson.dumps(_clean(report), option=option)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {k: _clean(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_clean(v) for v in value]
+    return value
+
+
+# ---- calls
+
+
+def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict[str, Any]:
+    c = r.call
+    return {
+        "id": c.id,
+        "spans": [
+            {"trace_id": s.trace_id, "span_id": s.span_id, "role": s.role, "scope": s.scope or None}
+            for s in c.spans
+        ],
+        "response_id": c.response_id or None,
+        "previous_response_id": c.previous_response_id or None,
+        "conversation": r.conversation,
+        "turn": r.turn,
+        "relation": r.relation,
+        "previous": r.previous,
+        "gap": r.gap,
+        "service": c.service or None,
+        "agent": c.agent or None,
+        "operation": c.operation or None,
+        "status": c.status,
+        "error": c.error or None,
+        "dialect": c.dialect,
+        "scope": c.scope or None,
+        "scope_version": c.scope_version or None,
+        "provider": c.provider or None,
+        "platform": c.platform or None,
+        "model": c.model or None,
+        "start_unix_nano": c.start_unix_nano,
+        "end_unix_nano": c.end_unix_nano,
+        "first_token_unix_nano": c.first_token_unix_nano,
+        "completeness": {
+            "status": c.completeness.status,
+            "reasons": list(c.completeness.reasons),
+            "lost": sorted(c.completeness.lost),
+        },
+        "usage": _usage(c),
+        "segments": _segments(r, known, text),
+        "context": _context(r.context),
+        "tokens": {
+            "counted": r.tokens.counted,
+            "unaccounted": r.tokens.unaccounted,
+            "server_side": r.tokens.server_side,
+            "method": r.tokens.method,
+            "factor": r.tokens.factor,
+        },
+        "cache": _cache(r),
+        "waste": None,
+        "cost": None,
+        "findings": list(r.findings),
+    }
+
+
+def _usage(c: Call) -> dict[str, Any]:
+    u = c.usage
+    return {
+        "input": u.input,
+        "cache_read": u.cache_read,
+        "cache_write": u.cache_write,
+        "cache_write_1h": u.cache_write_1h,
+        "output": u.output,
+        "reasoning": u.reasoning,
+        "semantics": u.semantics,
+        "semantics_evidence": u.semantics_evidence or None,
+    }
+
+
+def _context(c: Context) -> dict[str, Any]:
+    return {
+        "usage": c.usage,
+        "usage_method": c.usage_method,
+        "limit": c.limit,
+        "limit_source": c.limit_source or None,
+        "reserve": c.reserve,
+        "utilization": c.utilization,
+        "headroom": c.headroom,
+        "headroom_turns": c.headroom_turns,
+        "growth": c.growth,
+        "band": c.band,
+    }
+
+
+def _cache(r: Reading) -> dict[str, Any]:
+    """What is known without a simulation: the provider's own numbers and the place of the break."""
+    u, b = r.call.usage, r.break_
+    reported = None
+    if u.cache_read is not None or u.cache_write is not None:
+        fresh = None if u.input is None else u.input - (u.cache_read or 0) - (u.cache_write or 0)
+        reported = {"read": u.cache_read, "write": u.cache_write, "uncached": fresh}
+    return {
+        "predicted": None,
+        "reported": reported,
+        "optimal": None,
+        "outcome": None if reported else "not_reported",
+        "cause": None,
+        "evidence": None,
+        "break": None
+        if b is None
+        else {
+            "path": b.path,
+            "kind": b.kind,
+            "change": b.change,
+            "tokens": b.tokens,
+            "char_offset": b.char_offset,
+        },
+    }
+
+
+def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict[str, Any]:
+    """What the call shares with the one that it continues is not written again. Paths belong to positions, so that what is
+    shared has the same paths in both."""
+    prompt = r.call.prompt
+    base, same = r.previous, r.shared
+    if base is None or base not in known:
+        base, same = None, 0
+    head = (*prompt.tools, *prompt.system)
+    new: Iterable[Segment]
+    if same <= len(head):
+        new = (*head[same:], *prompt.messages)
+    else:
+        new = _from(prompt.messages, same - len(head))
+    return {"from": base, "same": same, "new": [_segment(s, text) for s in new]}
+
+
+def _from(chain: Chain, start: int) -> list[Segment]:
+    """The segments of ``chain`` from ``start`` on, without walking what lies before."""
+    links = []
+    link: Chain | None = chain
+    end = chain.length
+    while link is not None and end > start:
+        begin = end - len(link.new)
+        links.append(link.new[max(0, start - begin) :])
+        end, link = begin, link.base
+    return [s for new in reversed(links) for s in new]
+
+
+def _segment(s: Segment, text: TextOf | None) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "kind": s.kind,
+        "role": s.role or None,
+        "name": s.name or None,
+        "path": s.path,
+        "bytes": s.bytes,
+        "tokens": s.tokens,
+        "method": s.method,
+        "digest": s.digest,
+        "cache_marker": s.cache_marker or None,
+    }
+    if s.inferred:
+        out["inferred"] = True
+    if text is not None:
+        out["text"] = text(s.digest)
+    return out
+
+
+# ---- the rest
+
+
+def _conversation(c: Conversation) -> dict[str, Any]:
+    return {
+        "id": c.id,
+        "parent": c.parent,
+        "calls": list(c.calls),
+        "services": list(c.services),
+        "agents": list(c.agents),
+        "models": list(c.models),
+        "usage_peak": c.usage_peak,
+        "usage_last": c.usage_last,
+        "limit": c.limit,
+        "headroom": c.headroom,
+        "headroom_turns": c.headroom_turns,
+        "band": c.band,
+        "saved_by_restarting": None,
+        "gaps": c.gaps,
+        "joined": c.joined,
+    }
+
+
+def _finding(f: Finding, include_text: bool) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "kind": f.kind,
+        "severity": f.severity,
+        "title": f.title,
+        "detail": f.detail,
+        "fix": f.fix,
+        "calls": list(f.calls),
+        "path": f.path or None,
+        "tokens": f.tokens,
+        "usd": None,
+        "evidence": f.evidence,
+    }
+    if include_text:
+        out["excerpt"] = f.excerpt or None
+    return out
+
+
+def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -> dict[str, Any]:
+    """Sums over calls. A number that no call reports is null; ``reported_by`` says how many calls the sums rest on."""
+    by_status: dict[str, int] = {"full": 0, "partial": 0, "usage_only": 0, "none": 0}
+    for r in readings:
+        by_status[r.call.completeness.status] += 1
+    starts = [r.call.start_unix_nano for r in readings if r.call.start_unix_nano]
+    return {
+        "calls": len(readings),
+        "errors": sum(r.call.status == "error" for r in readings),
+        "conversations": len(conversations),
+        "completeness": by_status,
+        "usage": {
+            k: _sum(getattr(r.call.usage, k) for r in readings)
+            for k in ("input", "cache_read", "cache_write", "output", "reasoning")
+        },
+        "reported_by": sum(r.call.usage.input is not None for r in readings),
+        "start_unix_nano": min(starts, default=None),
+        "end_unix_nano": max((r.call.end_unix_nano for r in readings), default=None),
+    }
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if known else None
+
+
+def by_kind(r: Reading) -> dict[str, int]:
+    """Counted tokens by kind of segment; what no segment accounts for is ``other`` (never below 0)."""
+    sums = dict(zip(KINDS, r.call.prompt.messages.tokens_by_kind, strict=True))
+    for s in (*r.call.prompt.tools, *r.call.prompt.system):
+        sums[s.kind] += s.tokens or 0
+    out: dict[str, int] = {k: v for k, v in sums.items() if v}
+    scaled = {k: round(v * r.tokens.factor) for k, v in out.items()}
+    if r.call.usage.input is not None:
+        other = r.call.usage.input - sum(scaled.values())
+        if other > 0:
+            scaled["other"] = other
+    return scaled
+
+
+def reconcile(readings: Sequence[Reading]) -> None:
+    """Sums by kind = sums by segment = what the call says it counted; counted + unaccounted = reported input."""
+    for r in readings:
+        prompt, chain = r.call.prompt, r.call.prompt.messages
+        if r.tokens.method == "unmeasured":
+            continue
+        by_segment = sum(s.tokens or 0 for s in (*prompt.tools, *prompt.system)) + _new_tokens(chain)
+        if by_segment != r.tokens.counted:
+            raise Reconciliation(
+                f"{r.call.id}: segments hold {by_segment:,} tokens, the call {r.tokens.counted:,}"
+            )
+        reported = r.call.usage.input
+        if (
+            reported is not None
+            and r.tokens.unaccounted is not None
+            and r.tokens.counted + r.tokens.unaccounted != reported
+        ):
+            raise Reconciliation(
+                f"{r.call.id}: {r.tokens.counted:,} + {r.tokens.unaccounted:,} is not {reported:,}"
+            )
+
+
+def _new_tokens(chain: Chain) -> int:
+    """Tokens of a chain, counted anew for what is new in it and taken from the sums of what it extends."""
+    base = chain.base
+    below = sum(base.tokens_by_kind) if base is not None else 0
+    return below + sum(s.tokens or 0 for s in chain.new)

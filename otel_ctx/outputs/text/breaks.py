@@ -1,0 +1,142 @@
+"""Where the prefix broke: the place, the characters, and what had to be read again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from otel_ctx.model import Break, Reading, Segment
+from otel_ctx.outputs.escape import cells, escape
+from otel_ctx.outputs.text.layout import (
+    BLANK,
+    Line,
+    Run,
+    Style,
+    clip,
+    facts,
+    heading,
+    line,
+    many,
+    more,
+    number,
+)
+from otel_ctx.outputs.text.view import View
+
+_SHOWN = 4
+_INDENT = 4
+_CHANGES = {"modified": "changed", "added": "inserted", "removed": "gone", "reordered": "order changed"}
+_BESIDE = 400  # characters beside a difference that can be of use on a screen
+
+
+def breaks(view: View) -> Iterator[Line]:
+    """One entry for each place and kind of change, the costliest first, with its first occurrence as the example."""
+    broken = [r for r in view.analysis.readings if r.break_ is not None]
+    if not broken:
+        return
+    groups: dict[tuple[str, ...], list[Reading]] = {}
+    for reading in broken:
+        groups.setdefault(_place(reading), []).append(reading)
+    ordered = sorted(groups.values(), key=lambda group: -_lost(group))
+    followers = sum(r.previous is not None for r in view.analysis.readings)
+    note = f"{many(len(broken), 'call')} of {followers:,} that continue another"
+    yield from heading("Where the prefix broke", note, view.width)
+    shown = ordered[: view.limit(_SHOWN)]
+    for group in shown:
+        yield BLANK
+        yield from _entry(view, group)
+    if len(shown) < len(ordered):
+        yield BLANK
+        yield from more(len(ordered) - len(shown), "place", 2)
+
+
+def _place(reading: Reading) -> tuple[str, ...]:
+    """What makes two breaks the same. Messages move on from turn to turn, so that only their sort counts."""
+    at, call = reading.break_, reading.call
+    assert at is not None
+    path = re.sub(r"^messages\[\d+\].*", "messages", at.path)
+    name = at.after.name if at.after else at.before.name if at.before else ""
+    return call.service, call.agent, path, at.kind, at.change, name
+
+
+def _lost(group: list[Reading]) -> int:
+    return sum(r.break_.tokens for r in group if r.break_)
+
+
+def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
+    at = group[0].break_
+    assert at is not None
+    segment = at.after or at.before
+    paths = list(dict.fromkeys(r.break_.path for r in group if r.break_))
+    path = escape(paths[0]) + (f" … {escape(paths[-1])}" if len(paths) > 1 else "")
+    name = f" {escape(segment.name)}" if segment and segment.name else ""
+    kind = "" if at.path.startswith(at.kind) else f" {at.kind}"
+    what = f"{kind} {_CHANGES[at.change]}"
+    if at.char_offset is not None and at.change == "modified":
+        what += f" at character {number(at.char_offset)}"
+    yield line("  ", Run(clip(path + name, view.width - 2 - cells(what) - 1), "strong"), what)
+    about = [f"{number(_lost(group))} tokens read again", many(len(group), "time")]
+    about += view.turns([r.call.id for r in group])
+    yield from facts(about, view.width, _INDENT)
+    if view.show_text:
+        yield from _excerpt(view, at)
+
+
+def _excerpt(view: View, at: Break) -> Iterator[Line]:
+    old, new = _text(view, at.before), _text(view, at.after)
+    room = view.width - _INDENT - 2
+    if old is not None and new is not None and at.change == "modified" and at.char_offset is not None:
+        yield from _difference(old, new, at.char_offset, room)
+        return
+    if at.change != "added" and old is not None:
+        yield _sample("- ", _named(at.before, old), room, "removed")
+    if at.change != "removed" and new is not None:
+        yield _sample("+ ", _named(at.after, new), room, "added")
+
+
+def _text(view: View, segment: Segment | None) -> str | None:
+    return view.analysis.text(segment.digest) if segment is not None else None
+
+
+def _named(segment: Segment | None, text: str) -> str:
+    return f"{segment.name}: {text}" if segment is not None and segment.name else text
+
+
+def _sample(sign: str, text: str, room: int, style: Style) -> Line:
+    return line(" " * _INDENT, Run(sign, style), clip(escape(text[: room + 1]), room))
+
+
+def _difference(old: str, new: str, offset: int, room: int) -> Iterator[Line]:
+    """Both texts around the place where they part, and carets under what differs."""
+    offset = min(offset, len(old), len(new))
+    same = _common_end(old, new, offset)
+    lead = _lead(old, offset, room // 2)
+    under = 0
+    for sign, text, style in (("- ", old, "removed"), ("+ ", new, "added")):
+        changed = escape(text[offset : len(text) - same][:_BESIDE])
+        left = room - cells(lead)
+        shown = clip(changed, left)
+        rest = text[len(text) - same :][:_BESIDE] if same else ""
+        after = clip(escape(rest), left - cells(shown)) if shown == changed else ""
+        under = max(under, cells(shown))
+        yield line(" " * _INDENT, Run(sign, style), lead, Run(shown, style), after)  # type: ignore[arg-type]
+    yield line(" " * (_INDENT + 2 + cells(lead)), Run("^" * max(under, 1), "notice"))
+
+
+def _lead(text: str, offset: int, room: int) -> str:
+    """The end of what stands before ``offset``, escaped, in ``room`` columns."""
+    start = max(offset - room, 0)
+    while start < offset and cells(escape(text[start:offset])) > room - 1:
+        start += 1
+    return ("…" if start else "") + escape(text[start:offset])
+
+
+def _common_end(old: str, new: str, offset: int) -> int:
+    """How many characters both end with, of those behind ``offset``."""
+    low, high = 0, min(len(old), len(new)) - offset
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[len(old) - middle :] == new[len(new) - middle :]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,215 @@
+"""The conversations, most urgent first: how full, how soon full, and what of them was not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from otel_ctx.model import Context, Conversation, Reading
+from otel_ctx.outputs.escape import cells, escape
+from otel_ctx.outputs.text.layout import (
+    BLANK,
+    DOT,
+    NOTHING,
+    Line,
+    Run,
+    bar,
+    clip,
+    facts,
+    heading,
+    line,
+    many,
+    moment,
+    more,
+    number,
+    percent,
+)
+from otel_ctx.outputs.text.view import BAND_STYLES, URGENCY, View, mark, some, who
+
+_SHOWN = 6
+_CALM_SHOWN = 3  # where nothing is urgent, a few will do
+_INDENT = 12
+_DEEPEST = 4  # levels of sub-agents that are indented further
+_SOURCES = {
+    "setting": "limit set by --limit",
+    "attribute": "limit from the span",
+    "rules": "limit from the model table",
+    "observed": "limit inferred: a larger prompt succeeded",
+}
+
+
+def conversations(view: View) -> Iterator[Line]:
+    ordered = _tree(view)
+    if not ordered:
+        return
+    note = "most urgent first" if len(ordered) > 1 else ""
+    yield from heading("Conversations", note, view.width)
+    urgent = max((i for i, (c, _) in enumerate(ordered, 1) if URGENCY[c.band] <= URGENCY["low"]), default=0)
+    shown = ordered[: view.limit(min(max(urgent, _CALM_SHOWN), _SHOWN))]
+    for conversation, level in shown:
+        yield BLANK
+        yield from _block(view, conversation, level)
+    if len(shown) < len(ordered):
+        yield BLANK
+        yield from more(len(ordered) - len(shown), "conversation", 2)
+
+
+def _tree(view: View) -> list[tuple[Conversation, int]]:
+    """Every conversation with its level, a sub-agent under the conversation that called it. A family stands where its
+    most urgent member does."""
+    children: dict[str, list[Conversation]] = {}
+    roots = []
+    for conversation in view.conversations.values():
+        parent = conversation.parent
+        if parent is not None and parent in view.conversations and not _in_circle(view, conversation):
+            children.setdefault(parent, []).append(conversation)
+        else:
+            roots.append(conversation)
+    families = {root.id: _family(root, children) for root in roots}
+    roots.sort(key=lambda root: min(_urgency(c) for c, _ in families[root.id]))
+    return [member for root in roots for member in families[root.id]]
+
+
+def _in_circle(view: View, conversation: Conversation) -> bool:
+    seen, current = set(), conversation
+    while current.id not in seen:
+        seen.add(current.id)
+        if current.parent is None or current.parent not in view.conversations:
+            return False
+        current = view.conversations[current.parent]
+    return True
+
+
+def _family(root: Conversation, children: dict[str, list[Conversation]]) -> list[tuple[Conversation, int]]:
+    out, waiting = [], [(root, 0)]
+    while waiting:
+        conversation, level = waiting.pop()
+        out.append((conversation, level))
+        below = sorted(children.get(conversation.id, ()), key=_urgency, reverse=True)
+        waiting += [(child, level + 1) for child in below]
+    return out
+
+
+def _urgency(conversation: Conversation) -> tuple[int, int]:
+    return URGENCY[conversation.band], -(conversation.usage_last or 0)
+
+
+def _block(view: View, conversation: Conversation, level: int) -> Iterator[Line]:
+    last = view.last(conversation)
+    context, style = last.context, BAND_STYLES[conversation.band]
+    step = 2 * min(level, _DEEPEST)
+    indent = _INDENT + step
+    yield _title(view, conversation, step)
+    yield _gauge(view.width, indent, conversation, context)
+    about = []
+    if context.headroom is not None:
+        about.append(_headroom(context))
+    if conversation.usage_peak is not None and conversation.usage_peak != conversation.usage_last:
+        about.append(f"peak {number(conversation.usage_peak)}")
+    yield from facts(
+        about, view.width, indent, style if conversation.band in ("exceeded", "critical") else ""
+    )
+    yield from facts(_small_print(conversation, last), view.width, indent, "dim")
+    if view.verbose:
+        yield from _turns(view, conversation, indent)
+
+
+def _title(view: View, conversation: Conversation, step: int) -> Line:
+    band = f"  {conversation.band:<{_INDENT - 4}}  "
+    branch = " " * (step - 2) + "└ " if step else ""
+    turns = many(len(conversation.calls), "turn")
+    name = who(conversation) or "unnamed service"
+    model = escape(some(conversation.models)) or "model unknown"
+    end = f"  {mark(conversation)}"
+    room = view.width - cells(band + branch + end) - cells(DOT + turns)
+    model = clip(model, max(room // 2, room - cells(name) - cells(DOT)))
+    name = clip(name, room - cells(model) - cells(DOT))
+    start = f"{DOT}{model}{DOT}{turns}"
+    gap = " " * (view.width - cells(band + branch + name + start + end))
+    return line(
+        Run(band, BAND_STYLES[conversation.band]), branch, Run(name, "strong"), start, gap, Run(end, "dim")
+    )
+
+
+def _gauge(width: int, indent: int, conversation: Conversation, context: Context) -> Line:
+    usage = conversation.usage_last
+    if usage is None:
+        return line(
+            " " * indent,
+            Run("depth unknown: no usage reported, prompt not seen whole", "dim"),
+        )
+    about = "" if context.usage_method == "exact" else "about "
+    if not conversation.limit:
+        return line(" " * indent, f"{about}{number(usage)} tokens in the window")
+    share = usage / conversation.limit
+    words = f" {percent(usage, conversation.limit):>4}  {about}{number(usage)} of {number(conversation.limit)} tokens"
+    room = min(width - indent - cells(words), 40)
+    gauge = bar(share, room, BAND_STYLES[conversation.band]) if room >= 8 else ()
+    return line(" " * indent, *gauge, words)
+
+
+def _headroom(context: Context) -> str:
+    assert context.headroom is not None
+    growth = context.growth
+    if growth is None:
+        pace = "growth unknown before 3 turns"
+    else:
+        pace = f"growing {number(round(growth))} a turn" if growth > 0 else "not growing"
+    if context.headroom <= 0:
+        return f"nothing left, {pace}"
+    turns = f", about {_turns_left(context.headroom_turns)}" if context.headroom_turns is not None else ""
+    return f"{number(context.headroom)} left{turns}, {pace}"
+
+
+def _turns_left(turns: float) -> str:
+    return many(int(turns), "turn") if turns >= 1 else "half a turn" if turns >= 0.5 else "no turn"
+
+
+def _small_print(conversation: Conversation, last: Reading) -> Iterator[str]:
+    context = last.context
+    if conversation.limit:
+        yield _SOURCES.get(context.limit_source, "limit of unknown origin")
+        if context.reserve:
+            yield f"{number(context.reserve)} reserved for the answer"
+    else:
+        model = escape(last.call.model) or "MODEL"
+        yield f"limit unknown (--limit {model}=TOKENS)"
+    if context.usage is not None and context.usage_method != "exact":
+        yield "no usage reported: depth is our count"
+    if conversation.joined:
+        yield "joined: began before this input"
+    if conversation.gaps:
+        yield f"{many(conversation.gaps, 'gap')}: calls between are missing"
+
+
+# ---- -v: turn by turn
+
+_HEADER = ("turn", "start", "in", "cached", "out", "relation", "break")
+
+
+def _turns(view: View, conversation: Conversation, indent: int) -> Iterator[Line]:
+    yield line(" " * indent, Run(f"first call {escape(conversation.id)}", "dim"))
+    rows = [_row(view.readings[call]) for call in conversation.calls]
+    widths = [max(map(cells, column)) for column in zip(_HEADER, *rows, strict=True)]
+    for i, row in enumerate((_HEADER, *rows)):
+        parts = [
+            text.ljust(w) if c == 1 or c > 4 else text.rjust(w)
+            for c, (text, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield line(" " * min(indent, 4), Run("  ".join(parts), "dim" if i == 0 else ""))
+
+
+def _row(reading: Reading) -> tuple[str, ...]:
+    call, usage = reading.call, reading.call.usage
+    start = moment(call.start_unix_nano)
+    relation = reading.relation + (" (gap)" if reading.gap else "")
+    if call.status != "ok":
+        relation += f", {call.status}"
+    return (
+        str(reading.turn),
+        f"{start:%H:%M:%S}" if start else NOTHING,
+        number(usage.input),
+        number(usage.cache_read),
+        number(usage.output),
+        relation,
+        escape(reading.break_.path) if reading.break_ else "",
+    )

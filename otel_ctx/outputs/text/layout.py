@@ -1,0 +1,204 @@
+"""Lines of the terminal report: runs of text with the name of a style, never wider than they may be.
+
+What comes from telemetry is escaped before it gets here; who prints the lines gives the styles their colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from otel_ctx.outputs.escape import cells
+
+Style = Literal["", "title", "strong", "dim", "good", "notice", "alarm", "chart", "removed", "added"]
+
+DOT = " · "
+NOTHING = "–"
+_LAST_SECOND = 253402300799  # of the year 9999
+
+
+class Run(NamedTuple):
+    text: str
+    style: Style = ""
+
+
+Line = tuple[Run, ...]
+
+BLANK: Line = ()
+
+
+def plain(line: Line) -> str:
+    """The line without its styles, and without spaces at the end."""
+    return "".join(run.text for run in line).rstrip()
+
+
+def line(*runs: str | Run) -> Line:
+    return tuple(run if isinstance(run, Run) else Run(run) for run in runs)
+
+
+# ---- numbers and times
+
+
+def number(value: int | None) -> str:
+    return NOTHING if value is None else f"{value:,}"
+
+
+def percent(part: float, whole: float) -> str:
+    share = 100 * part / whole
+    if 0 < share < 1:
+        return "<1%"
+    if 99 < share < 100:
+        return "99%"
+    return f"{share:.0f}%"
+
+
+def many(count: int, word: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def moment(unix_nano: int) -> datetime | None:
+    """The second, in UTC; None where the time was not told or is none."""
+    seconds = unix_nano // 1_000_000_000
+    return datetime.fromtimestamp(seconds, UTC) if 0 < seconds <= _LAST_SECOND else None
+
+
+def period(start_unix_nano: int, end_unix_nano: int) -> str:
+    start, end = moment(start_unix_nano), moment(end_unix_nano)
+    if start is None:
+        return "times unknown"
+    if end is None or end <= start:
+        return f"{start:%Y-%m-%d %H:%M:%S} UTC"
+    same_day = start.date() == end.date()
+    return f"{start:%Y-%m-%d %H:%M:%S}{NOTHING}{end:{'%H:%M:%S' if same_day else '%Y-%m-%d %H:%M:%S'}} UTC"
+
+
+def spans_of(numbers: Sequence[int]) -> str:
+    """``2–8, 11`` for 2, 3, 4, 5, 6, 7, 8 and 11."""
+    out: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if out and out[-1][1] == n - 1:
+            out[-1][1] = n
+        else:
+            out.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a}{NOTHING if b > a + 1 else ', '}{b}" for a, b in out)
+
+
+# ---- fitting
+
+
+def clip(text: str, width: int) -> str:
+    """``text``, shortened to ``width`` columns with an ellipsis."""
+    if cells(text) <= width:
+        return text
+    return _start(text, max(width - 1, 0)) + "…" if width > 0 else ""
+
+
+def clip_middle(text: str, width: int) -> str:
+    """The same, but the end stays: for paths, whose end tells most."""
+    if cells(text) <= width or width < 8:
+        return clip(text, width)
+    head = _start(text, width // 3)
+    tail = _start(text[::-1], width - 1 - cells(head))[::-1]
+    return f"{head}…{tail}"
+
+
+def _start(text: str, width: int) -> str:
+    if text.isascii():
+        return text[:width]
+    used = 0
+    for i, char in enumerate(text):
+        used += cells(char)
+        if used > width:
+            return text[:i]
+    return text
+
+
+def fit(one: Line, width: int) -> Line:
+    """The line, cut where it would be wider than ``width``."""
+    left, out = width, []
+    for run in one:
+        if cells(run.text) > left:
+            out.append(Run(clip(run.text, left), run.style))
+            return tuple(out)
+        left -= cells(run.text)
+        out.append(run)
+    return tuple(out)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """``text`` in lines of at most ``width`` columns, broken between words where that is possible."""
+    lines, current = [], ""
+    for word in text.split():
+        while cells(word) > width:  # a word as wide as a line and more: an id, a path
+            room = width - cells(current) - 1 if current else width
+            if room < min(16, width):
+                lines.append(current)
+                current, room = "", width
+            piece = _start(word, room) or word[0]
+            lines.append(f"{current} {piece}" if current else piece)
+            current, word = "", word[len(piece) :]
+        if not word:
+            continue
+        if current and cells(current) + 1 + cells(word) > width:
+            lines.append(current)
+            current = word
+        else:
+            current = f"{current} {word}" if current else word
+    if current:
+        lines.append(current)
+    return lines
+
+
+def paragraph(text: str, width: int, indent: int, style: Style = "", lead: str = "") -> Iterator[Line]:
+    """``text`` wrapped behind ``indent`` columns; ``lead`` stands before its first line, and the others under it."""
+    left = indent + cells(lead)
+    for i, part in enumerate(wrap(text, width - left)):
+        yield line(Run(" " * indent + lead, "dim") if i == 0 and lead else " " * left, Run(part, style))
+
+
+def facts(items: Iterable[str], width: int, indent: int, style: Style = "") -> Iterator[Line]:
+    """Short facts side by side, with dots between them, on as many lines as that takes; never broken inside one."""
+    current = ""
+    for item in items:
+        if current and indent + cells(current) + cells(DOT) + cells(item) > width:
+            yield line(" " * indent, Run(current, style))
+            current = item
+        else:
+            current = f"{current}{DOT}{item}" if current else item
+    if current:
+        yield line(" " * indent, Run(current, style))
+
+
+def heading(title: str, note: str, width: int) -> Iterator[Line]:
+    yield BLANK
+    gap = width - cells(title) - cells(note)
+    yield (
+        line(Run(title, "title"), " " * max(gap, 2), Run(note, "dim")) if note else line(Run(title, "title"))
+    )
+
+
+def more(hidden: int, word: str, indent: int) -> Iterator[Line]:
+    """The line that stands for what was left out."""
+    if hidden > 0:
+        yield line(
+            " " * indent, Run(f"… and {many(hidden, word).replace(' ', ' more ', 1)} (-v shows all)", "dim")
+        )
+
+
+def bar(share: float, width: int, style: Style) -> Line:
+    """A gauge: at least one block where there is anything, and never full before it is."""
+    filled = min(width, int(share * width))
+    if share > 0:
+        filled = max(filled, 1)
+    return line(Run("█" * filled, style), Run("░" * (width - filled), "dim"))
+
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def fine_bar(share: float, width: int) -> str:
+    """A bar of a chart, to an eighth of a column."""
+    eighths = max(1, round(min(share, 1.0) * width * 8)) if share > 0 else 0
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -1,0 +1,93 @@
+"""What every section of the terminal report looks at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from otel_ctx.model import Analysis, Band, Conversation, Reading
+from otel_ctx.outputs.escape import escape
+from otel_ctx.outputs.report import Inputs
+from otel_ctx.outputs.text.layout import Style, many, spans_of
+
+URGENCY: Mapping[Band, int] = {"exceeded": 0, "critical": 1, "low": 2, "unknown": 3, "ok": 4}
+BAND_STYLES: Mapping[Band, Style] = {
+    "exceeded": "alarm", "critical": "alarm", "low": "notice", "unknown": "dim", "ok": "good",
+}  # fmt: skip
+_MANY_CONVERSATIONS = 3  # named one by one where calls lie in several
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    analysis: Analysis
+    inputs: Inputs
+    width: int
+    verbose: int
+    show_text: bool
+    readings: Mapping[str, Reading]
+    conversations: Mapping[str, Conversation]
+    namesakes: Mapping[str, int]  # how many conversations have a name
+
+    def last(self, conversation: Conversation) -> Reading:
+        return self.readings[conversation.calls[-1]]
+
+    def limit(self, usual: int) -> int | None:
+        """How many items of a list are shown; None is all."""
+        return None if self.verbose else usual
+
+    def name(self, conversation: Conversation) -> str:
+        """Service and agent; the beginning of its id too where other conversations have the same."""
+        name = who(conversation)
+        if not name:
+            return f"conversation {mark(conversation)}"
+        return name if self.namesakes[name] == 1 else f"{name} {mark(conversation)}"
+
+    def turns(self, calls: Sequence[str]) -> list[str]:
+        """``turns 2–8``, with the conversation's name where there are several; the calls' ids with -v -v."""
+        if self.verbose > 1:
+            return [escape(call) for call in calls]
+        by_conversation: dict[str, list[int]] = {}
+        for call in calls:
+            reading = self.readings.get(call)
+            if reading is not None:
+                by_conversation.setdefault(reading.conversation, []).append(reading.turn)
+        if len(by_conversation) > _MANY_CONVERSATIONS and not self.verbose:
+            return [f"in {many(len(by_conversation), 'conversation')}"]
+        alone = len(self.conversations) == 1
+        return [
+            _turns(turns) + ("" if alone else f" of {self.name(self.conversations[id_])}")
+            for id_, turns in by_conversation.items()
+        ]
+
+
+def view(analysis: Analysis, inputs: Inputs, width: int, verbose: int, show_text: bool) -> View:
+    return View(
+        analysis,
+        inputs,
+        width,
+        verbose,
+        show_text,
+        {r.call.id: r for r in analysis.readings},
+        {c.id: c for c in analysis.conversations},
+        Counter(map(who, analysis.conversations)),
+    )
+
+
+def who(conversation: Conversation) -> str:
+    return escape(" › ".join(filter(None, (some(conversation.services), some(conversation.agents)))))
+
+
+def some(names: Sequence[str]) -> str:
+    """The first two of several names."""
+    return ", ".join(names[:2]) + (f" +{len(names) - 2}" if len(names) > 2 else "")
+
+
+def mark(conversation: Conversation) -> str:
+    """The beginning of the conversation's id, enough to tell it from its neighbours and to search for it."""
+    trace, _, span = conversation.id.partition(":")
+    return escape(f"#{trace[:8]}:{span[:4]}" if span else f"#{trace[-24:]}")
+
+
+def _turns(turns: Sequence[int]) -> str:
+    return f"turn{'s' if len(set(turns)) > 1 else ''} {spans_of(turns)}"

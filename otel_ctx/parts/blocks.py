@@ -1,0 +1,252 @@
+"""One content block of any provider -> Parts. The table is read from the top: the first shape that fits wins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from otel_ctx.model import Kind, Part
+from otel_ctx.parts.markers import marker_of
+from otel_ctx.parts.texts import arguments_text, compact, structure
+
+_TEXT = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
+_CALL = frozenset(
+    {
+        "tool_call",
+        "tool_use",
+        "tool-call",
+        "function_call",
+        "custom_tool_call",
+        "server_tool_use",
+        "mcp_tool_use",
+    }
+)
+_RESULT = frozenset(
+    {"tool_call_response", "tool_result", "tool-result", "function_call_output", "custom_tool_call_output"}
+)
+_IMAGE = frozenset({"image", "image_url", "input_image", "image-url", "anthropic_image"})
+_FILE = frozenset({
+    "file", "input_file", "input_audio", "audio", "document", "video", "video_url", "anthropic_document",
+    "document-url", "audio-url", "video-url", "container_upload", "media",
+})  # fmt: skip
+_MEDIA = frozenset(
+    {"blob", "uri", "binary"}
+)  # the semantic conventions' media: ``modality`` or the MIME type tells
+_THINKING = frozenset({"thinking", "redacted_thinking", "reasoning", "anthropic_redacted_thinking"})
+
+
+def read_block(block: Any, kind: Kind, role: str, path: str) -> list[Part]:
+    """The parts of one block (mostly one). ``kind`` is what its text is in this message. Empty text is no part."""
+    if isinstance(block, str):
+        return [Part(kind, role, "", path, block)] if block else []
+    if not isinstance(block, dict):
+        return [] if block is None else [Part(kind, role, "", path, compact(block))]
+    inner = block.get("message_content")
+    if isinstance(inner, dict):  # OpenInference's wrapper
+        block = {**block, **inner}
+    declared = block.get("type")
+    for fits, read in _SHAPES:
+        if fits(declared, block):
+            return [p for p in read(block, kind, role, path) if p.text or p.kind not in _TEXTUAL]
+    text = compact({k: v for k, v in block.items() if v is not None and k != "cache_control"})
+    return [Part(kind, role, "", path, text, marker_of(block))] if text != "{}" else []
+
+
+_TEXTUAL = ("system", "user", "assistant", "tools")
+
+
+def _text(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
+    value = next((block[k] for k in ("text", "content", "refusal") if block.get(k) is not None), "")
+    if block.get("thought") is True:
+        kind = "thinking"
+    if isinstance(value, (list, tuple)):  # blocks in a block
+        for b in value:
+            yield from read_block(b, kind, role, path)
+    elif isinstance(value, dict):
+        yield Part(
+            kind,
+            role,
+            "",
+            path,
+            str(value.get("value") or value.get("text") or compact(value)),
+            marker_of(block),
+        )
+    elif isinstance(value, str) and value.startswith(_WRITTEN_OUT):
+        yield from _written_out(value, kind, role, path)
+    else:
+        yield Part(kind, role, "", path, str(value), marker_of(block))
+
+
+_WRITTEN_OUT = ('{"reasoningContent":', '[{"type":', "media_resolution=")
+"""How blocks begin that an instrumentation did not know and wrote out as text: JSON, or what Google's SDK prints."""
+
+
+def _is_known(block: Any) -> bool:
+    return isinstance(block, dict) and any(
+        block.get("type") in types for types in (_TEXT, _CALL, _RESULT, _IMAGE, _FILE, _THINKING)
+    )
+
+
+def _written_out(text: str, kind: Kind, role: str, path: str) -> Iterator[Part]:
+    block = structure(text)
+    if isinstance(block, dict):
+        yield from read_block(block, kind, role, path)
+    elif isinstance(block, list) and kind != "tool_result" and all(_is_known(b) for b in block):
+        for b in block:
+            yield from read_block(b, kind, role, path)
+    elif "file_data=FileData(" in text or "inline_data=Blob(" in text:
+        mime = re.search(r"mime_type='([^']*)'", text)
+        yield from _media({"type": "file", "mime_type": mime[1] if mime else ""}, kind, role, path)
+    else:
+        yield Part(kind, role, "", path, text)
+
+
+def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
+    inner = _first(block, "toolUse", "functionCall", "function_call", "tool_call")
+    inner = inner if isinstance(inner, dict) else block
+    fn = inner["function"] if isinstance(inner.get("function"), dict) else inner
+    name = _first(fn, "name", "toolName", "tool_name")
+    if block.get("type") == "tool_call" and not any(k in fn for k in ("arguments", "input", "args")):
+        return  # the semantic conventions' skeleton: content is switched off
+    arguments = _first(fn, "arguments", "input", "args")
+    call_id = _first(inner, "call_id", "toolUseId", "toolCallId", "id")
+    yield Part(
+        "tool_call",
+        role,
+        str(name or ""),
+        path,
+        arguments_text(arguments),
+        marker_of(block),
+        str(call_id or ""),
+    )
+
+
+def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
+    inner = _first(block, "toolResult", "functionResponse", "function_response")
+    inner = inner if isinstance(inner, dict) else block
+    if block.get("type") == "tool_call_response" and not any(
+        k in inner for k in ("response", "result", "content")
+    ):
+        return  # as above
+    value = _first(inner, "response", "result", "content", "output")
+    call_id = _first(inner, "tool_use_id", "toolUseId", "tool_call_id", "call_id", "toolCallId", "id")
+    name = _first(inner, "name", "toolName", "tool_name")
+    yield Part(
+        "tool_result", role, str(name or ""), path, result_text(value), marker_of(block), str(call_id or "")
+    )
+    if isinstance(value, list):
+        for b in value:
+            if isinstance(b, dict) and (b.get("type") in _IMAGE or b.get("type") in _FILE):
+                yield from read_block(b, kind, role, path)
+
+
+def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
+    inner = block.get("reasoningContent") or block.get("reasoning_content")
+    if isinstance(inner, dict):
+        block = inner
+    value = _first(block, "thinking", "text", "content", "reasoningText", "summary", "reasoning")
+    yield Part("thinking", role, "", path, _joined(value), marker_of(block))
+
+
+def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
+    """Media: what they are and how big, never their data."""
+    inner = _first(block, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video")
+    inner = inner if isinstance(inner, dict) else block
+    mime = str(_first(inner, "mimeType", "mime_type", "mediaType", "media_type", "format") or "")
+    modality = str(block.get("modality") or "")
+    declared = str(block.get("type") or "")
+    image = (
+        declared in _IMAGE or modality == "image" or mime.startswith("image") or isinstance(block.get("image"), dict)
+        or mime in ("png", "jpeg", "gif", "webp")
+    )  # fmt: skip
+    yield Part("image" if image else "file", role, "", path, mime, marker_of(block), "", _size(block))
+
+
+def _size(value: Any, depth: int = 0) -> int:
+    """Bytes of base64 or of a reference inside a media block; -1 where nothing is left of it."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, bytes):
+        return len(value)
+    if depth > 4 or not isinstance(value, (dict, list)):
+        return -1
+    sizes = [_size(v, depth + 1) for k, v in value.items() if k not in ("type", "modality", "mime_type", "media_type", "role")] \
+        if isinstance(value, dict) else [_size(v, depth + 1) for v in value]  # fmt: skip
+    return max(sizes, default=-1)
+
+
+def result_text(value: Any) -> str:
+    """A tool result's value as the text that a provider reads: blocks joined by new lines, objects as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        if value.get("type") in ("json", "text", "error-text", "error-json", "content") and "value" in value:
+            return result_text(value["value"])  # the AI SDK's output wrapper
+        if value.get("type") == "text" and isinstance(value.get("text"), str):
+            return str(value["text"])
+        return compact(value)
+    if isinstance(value, (list, tuple)):
+        texts = [_result_block(b) for b in value]
+        return compact(value) if None in texts else "\n".join(t for t in texts if t)
+    return compact(value)
+
+
+def _result_block(block: Any) -> str | None:
+    """The text of one block inside a tool result, "" for media, None where it is plain data and no block."""
+    if isinstance(block, str):
+        return block
+    if not isinstance(block, dict):
+        return None
+    if isinstance(block.get("text"), str):
+        return str(block["text"])
+    if block.get("type") == "text" and isinstance(block.get("content"), str):
+        return str(block["content"])
+    if "json" in block:
+        return compact(block["json"])
+    if block.get("type") in _IMAGE or block.get("type") in _FILE or "image" in block or "document" in block:
+        return ""
+    return None
+
+
+def _joined(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _joined(value.get("text"))
+    if isinstance(value, (list, tuple)):
+        return "\n".join(filter(None, map(_joined, value)))
+    return ""
+
+
+def _first(block: dict[str, Any], *keys: str) -> Any:
+    for k in keys:
+        v = block.get(k)
+        if v is not None:
+            return v
+    return None
+
+
+def _has(block: dict[str, Any], *keys: str) -> bool:
+    return any(isinstance(block.get(k), dict) for k in keys)
+
+
+_Fits = Callable[[Any, dict[str, Any]], bool]
+_Read = Callable[[dict[str, Any], Kind, str, str], Iterator[Part]]
+_SHAPES: tuple[tuple[_Fits, _Read], ...] = (
+    (lambda t, b: t in _TEXT, _text),
+    (lambda t, b: t in _CALL or _has(b, "toolUse", "functionCall", "function_call", "tool_call"), _call),
+    (lambda t, b: t in _RESULT or _has(b, "toolResult", "functionResponse", "function_response"), _result),
+    (lambda t, b: t in _THINKING or _has(b, "reasoningContent"), _thinking),
+    (lambda t, b: t in _IMAGE or t in _FILE or t in _MEDIA, _media),
+    (
+        lambda t, b: _has(
+            b, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video"
+        ),
+        _media,
+    ),
+    (lambda t, b: isinstance(b.get("text"), (str, list)), _text),
+    (lambda t, b: t is None and isinstance(b.get("content"), (str, list)), _text),
+)

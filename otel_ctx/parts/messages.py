@@ -1,0 +1,236 @@
+"""Messages of any provider -> Parts, one message at a time, so that a longer history costs only its new messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from otel_ctx.model import Kind, Part
+from otel_ctx.parts.blocks import read_block
+from otel_ctx.parts.markers import is_cache_point, marker_of
+from otel_ctx.parts.texts import arguments_text, compact, structure
+
+MASKS = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<elided>"})
+"""Texts that instrumentations put where content was hidden: never prompt text."""
+
+_ROLES: dict[str, Kind] = {
+    "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",
+    "model": "assistant", "ai": "assistant", "tool": "tool_result", "function": "tool_result",
+    "tool-response": "tool_result", "tool_result": "tool_result", "thinking": "thinking",
+}  # fmt: skip
+_LANGCHAIN: dict[str, str] = {
+    "SystemMessage": "system", "HumanMessage": "user", "AIMessage": "assistant", "AIMessageChunk": "assistant",
+    "ToolMessage": "tool", "FunctionMessage": "tool", "ChatMessage": "user",
+}  # fmt: skip
+_ITEMS_WITHOUT_CONTENT = frozenset({"item_reference", "compaction"})  # the server has what they stand for
+
+
+def read_messages(value: Any, start: int = 0) -> tuple[list[Part], int]:
+    """The parts of a list of messages and how many messages there were. ``start`` is the first one's index.
+
+    ``value``: a list, one message, a JSON string of either, or plain text (one user message).
+    LangChain's list in a list (one prompt of a batch) is opened."""
+    value = structure(value)
+    if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], (list, tuple)):
+        value = value[0]
+    if not isinstance(value, (list, tuple)):
+        value = [] if value in (None, "") else [value]
+    parts: list[Part] = []
+    for i, message in enumerate(value, start):
+        parts += read_message(message, i)
+    return parts, start + len(value)
+
+
+def read_system(value: Any) -> list[Part]:
+    """A system prompt: plain text, a list of blocks, a JSON string of such a list, or one message with parts."""
+    value = structure(value)
+    if isinstance(value, dict) and ("parts" in value or "content" in value) and "type" not in value:
+        value = value.get("parts") or value.get("content")
+    if not isinstance(value, (list, tuple)):
+        value = [] if value in (None, "") else [value]
+    parts: list[Part] = []
+    for block in value:
+        if (
+            isinstance(block, dict)
+            and "role" in block
+            and ("parts" in block or isinstance(block.get("content"), list))
+        ):
+            inner = block.get("parts") or block["content"]
+        else:
+            inner = [block]
+        for b in inner:
+            if is_cache_point(b):
+                _mark_last(parts, b)
+                continue
+            parts += read_block(b, "system", "system", f"system[{len(parts)}]")
+    return parts
+
+
+def read_message(message: Any, index: int) -> list[Part]:
+    """The parts of one message. What no shape fits stays as one part that holds its JSON: nothing is lost."""
+    path = f"messages[{index}]"
+    message = structure(message)
+    if isinstance(message, str):
+        return [Part("user", "user", "", f"{path}.parts[0]", message)] if message else []
+    if not isinstance(message, dict):
+        return [] if message is None else [Part("user", "", "", f"{path}.parts[0]", compact(message))]
+    message = _plain(message)
+    if message.get("type") in _ITEMS_WITHOUT_CONTENT:
+        return []
+    role = str(message.get("role") or "")
+    kind: Kind = _ROLES.get(role.lower(), "user")
+    parts: list[Part] = []
+    for block in _blocks(message):
+        if is_cache_point(block):
+            _mark_last(parts, block)
+            continue
+        at = f"{path}.parts[{len(parts)}]"
+        if kind == "tool_result" and not _is_result(block):
+            parts += _result(message, block, role, at)
+        else:
+            parts += read_block(block, kind, role, at)
+    if kind == "tool_result":
+        parts = _one_result(parts)
+    seen = {(p.call_id or p.text, p.name) for p in parts if p.kind == "tool_call"}
+    for call in _tool_calls(message):
+        part = _tool_call(call, role, f"{path}.parts[{len(parts)}]")
+        if (part.call_id or part.text, part.name) not in seen:
+            parts.append(part)
+    marker = marker_of(message)
+    if marker and parts:
+        parts[-1] = parts[-1]._replace(cache_marker=marker)
+    return parts
+
+
+def _mark_last(parts: list[Part], block: Any) -> None:
+    if parts:
+        parts[-1] = parts[-1]._replace(cache_marker=marker_of(block))
+
+
+def _plain(message: dict[str, Any]) -> dict[str, Any]:
+    """Take a message out of its wrappers: LangChain's constructors and ``data``, OpenInference's ``message``."""
+    inner = message.get("message")
+    if isinstance(inner, dict) and "role" not in message:
+        message = inner
+    if "lc" in message and isinstance(message.get("kwargs"), dict):
+        ident = message.get("id")
+        cls = str(ident[-1]) if isinstance(ident, (list, tuple)) and ident else ""
+        kwargs = message["kwargs"]
+        return {
+            **kwargs,
+            "type": None,
+            "role": _LANGCHAIN.get(cls) or kwargs.get("role") or kwargs.get("type") or "user",
+        }
+    data = message.get("data")
+    if isinstance(data, dict) and "role" not in message and str(message.get("type")) in _ROLES:
+        return {**data, "type": None, "role": message["type"]}
+    if "role" not in message and str(message.get("type")) in _ROLES and "content" in message:
+        return {**message, "role": message["type"], "type": None}
+    return message
+
+
+def _blocks(message: dict[str, Any]) -> Iterable[Any]:
+    """The content blocks of a message, in order; a message that is itself an item (Responses API) is its own block."""
+    for key in ("parts", "contents", "content"):
+        value = message.get(key)
+        if value is None or value == "":
+            continue
+        if key == "content" and isinstance(value, str):
+            of_a_tool = _ROLES.get(str(message.get("role")).lower()) == "tool_result"
+            opened = structure(value) if value[:1] == "[" and not of_a_tool else value
+            if (
+                isinstance(opened, list)
+                and opened
+                and all(isinstance(b, dict) and _is_block(b) for b in opened)
+            ):
+                return opened  # a list of blocks that was written as a string
+            return [value]
+        return _joined_deltas(value) if isinstance(value, (list, tuple)) else [value]
+    if message.get("type") and "role" not in message:
+        return [message]
+    extra = message.get("reasoning_content")
+    return [{"type": "thinking", "thinking": extra}] if extra else ()
+
+
+def _joined_deltas(blocks: Sequence[Any]) -> Sequence[Any]:
+    """LangChain keeps a streamed tool call as a call without input and the pieces of its input after it."""
+    if not any(isinstance(b, dict) and b.get("type") == "input_json_delta" for b in blocks):
+        return blocks
+    joined: list[Any] = []
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") == "input_json_delta" and joined:
+            before = joined[-1]
+            if isinstance(before, dict):
+                joined[-1] = {**before, "input": f"{before.get('input') or ''}{block.get('input') or ''}"}
+        else:
+            joined.append(block)
+    return joined
+
+
+def _is_block(block: dict[str, Any]) -> bool:
+    return isinstance(block.get("type"), str) or any(
+        k in block for k in ("toolUse", "toolResult", "cachePoint", "functionCall")
+    )
+
+
+def _is_result(block: Any) -> bool:
+    return isinstance(block, dict) and (
+        block.get("type") in ("tool_call_response", "tool_result", "tool-result", "function_call_output")
+        or any(block.get(k) is not None for k in ("toolResult", "functionResponse", "function_response"))
+    )
+
+
+def _result(message: dict[str, Any], block: Any, role: str, path: str) -> Iterator[Part]:
+    """A block of a tool's message is (part of) the tool's result."""
+    call_id = str(message.get("tool_call_id") or message.get("id") or "")
+    name = str(message.get("name") or "")
+    inner = list(read_block(block, "tool_result", role, path))
+    for p in inner:
+        yield p._replace(call_id=p.call_id or call_id, name=p.name or name)
+
+
+def _one_result(parts: list[Part]) -> list[Part]:
+    """Text blocks of one tool result are one result, joined as providers join them."""
+    out: list[Part] = []
+    for p in parts:
+        last = out[-1] if out else None
+        if (
+            last
+            and p.kind == last.kind == "tool_result"
+            and p.call_id == last.call_id
+            and not last.cache_marker
+        ):
+            out[-1] = last._replace(text=f"{last.text}\n{p.text}", cache_marker=p.cache_marker)
+        else:
+            out.append(p)
+    return out
+
+
+def _tool_calls(message: dict[str, Any]) -> list[Any]:
+    calls = message.get("tool_calls") or []
+    if not calls and isinstance(message.get("additional_kwargs"), dict):
+        calls = message["additional_kwargs"].get("tool_calls") or []
+    if isinstance(calls, dict):
+        calls = list(calls.values())
+    calls = list(calls) if isinstance(calls, (list, tuple)) else []
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict) and legacy.get("name") and not calls:
+        calls = [legacy]
+    return calls
+
+
+def _tool_call(call: Any, role: str, path: str) -> Part:
+    if not isinstance(call, dict):
+        return Part("tool_call", role, "", path, compact(call))
+    call = call.get("tool_call") if isinstance(call.get("tool_call"), dict) else call
+    fn = call.get("function") if isinstance(call.get("function"), dict) else call
+    arguments = next((fn[k] for k in ("arguments", "args", "input") if fn.get(k) is not None), None)
+    return Part(
+        "tool_call",
+        role,
+        str(fn.get("name") or ""),
+        path,
+        arguments_text(arguments),
+        "",
+        str(call.get("id") or ""),
+    )

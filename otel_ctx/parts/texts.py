@@ -1,0 +1,109 @@
+"""JSON as text: tolerant reading, compact writing, the text of a value that a provider would see as text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+
+def loads(text: str) -> Any:
+    """Parse JSON, by the standard library where orjson refuses (NaN, lone surrogates). Raises ValueError."""
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        pass
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def compact(value: Any) -> str:
+    """Compact JSON in the order of the keys. Values that JSON does not know are written as strings."""
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except (TypeError, ValueError):
+        try:
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        except (TypeError, ValueError, RecursionError):
+            return str(type(value))
+
+
+def structure(value: Any) -> Any:
+    """``value``, or what it holds where it is a string of a JSON array or object."""
+    if isinstance(value, str):
+        head = value.lstrip()[:1]
+        if head in ("{", "["):
+            try:
+                return loads(value)
+            except ValueError:
+                return value
+    return value
+
+
+def arguments_text(value: Any) -> str:
+    """A tool call's arguments as compact JSON, whether they came as an object or as a string of one."""
+    if value is None or value == "":
+        return "{}"
+    if isinstance(value, str):
+        parsed = structure(value)
+        return value if isinstance(parsed, str) else compact(parsed)
+    return compact(value)
+
+
+def salvage(text: str) -> Any:
+    """What can still be read of JSON that was cut at its end: open strings, arrays and objects are closed where the
+    text stops, a key without a value is dropped. Raises ValueError where it was not cut but broken."""
+    closers: list[str] = []
+    in_string = escaped = False
+    safe = 0  # the end of the last position at which the text could stop
+    safe_closers: list[str] = []
+    for i, c in enumerate(text):
+        if in_string:
+            if escaped:
+                escaped = False
+            elif c == "\\":
+                escaped = True
+            elif c == '"':
+                in_string = False
+            continue
+        if c == '"':
+            in_string = True
+        elif c in "{[":
+            closers.append("}" if c == "{" else "]")
+            safe, safe_closers = i + 1, closers.copy()
+        elif c in "}]":
+            if not closers or closers.pop() != c:
+                raise ValueError("not JSON that was cut")
+            safe, safe_closers = i + 1, closers.copy()
+        elif c == ",":
+            safe, safe_closers = i, closers.copy()
+    if not closers:
+        raise ValueError("not JSON that was cut")
+    tail = "".join(reversed(closers))
+    if in_string:
+        cut = _drop_open_escape(text)
+        try:
+            return loads(cut + '"' + tail)  # a value that was cut keeps its beginning
+        except ValueError:
+            pass
+    else:
+        try:
+            return loads(text + tail)
+        except ValueError:
+            pass
+    return loads(text[:safe] + "".join(reversed(safe_closers)))
+
+
+def _drop_open_escape(text: str) -> str:
+    """Take an escape sequence off the end that the cut went through."""
+    at = text.rfind("\\", max(0, len(text) - 6))
+    if at < 0:
+        return text
+    run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
+    if run % 2 == 0:
+        return text
+    wanted = 6 if text[at + 1 : at + 2] == "u" else 2
+    return text[:at] if len(text) - at < wanted else text

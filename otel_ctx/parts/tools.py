@@ -1,0 +1,71 @@
+"""Tool definitions in the shapes of every provider -> Parts of kind ``tools``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from otel_ctx.model import Part
+from otel_ctx.parts.markers import is_cache_point, marker_of
+from otel_ctx.parts.texts import compact, structure
+
+_NESTS = ("functionDeclarations", "function_declarations")
+_MARKERS = ("cache_control", "cacheControl")
+
+
+def read_tools(value: Any) -> list[Part]:
+    """``value``: a list of definitions (or of JSON strings of them, or of bare names), a JSON string of such a list,
+    or Gemini's list of ``functionDeclarations``. A cache point that stands as a tool marks the tool before it."""
+    parts: list[Part] = []
+    for tool in _definitions(structure(value)):
+        if is_cache_point(tool):
+            if parts:
+                parts[-1] = parts[-1]._replace(cache_marker=marker_of(tool))
+            continue
+        parts.append(_part(tool, len(parts)))
+    return parts
+
+
+def _definitions(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        if not any(isinstance(value.get(n), list) for n in _NESTS) and not _looks_like_tool(value):
+            value = list(value.values())  # a mapping of name -> definition
+        else:
+            value = [value]
+    if not isinstance(value, (list, tuple)):
+        value = [value] if value not in (None, "") else []
+    for item in value:
+        tool = structure(item)
+        nested = (
+            next((tool[n] for n in _NESTS if isinstance(tool.get(n), list)), None)
+            if isinstance(tool, dict)
+            else None
+        )
+        if nested is not None:
+            yield from nested
+        elif isinstance(tool, list):
+            yield from _definitions(tool)
+        elif tool is not None:
+            yield tool
+
+
+def _looks_like_tool(value: dict[str, Any]) -> bool:
+    return (
+        isinstance(value.get("name"), str)
+        or isinstance(value.get("type"), str)
+        or "function" in value
+        or "toolSpec" in value
+    )
+
+
+def _part(tool: Any, index: int) -> Part:
+    path = f"tools[{index}]"
+    if not isinstance(tool, dict):
+        name = tool if isinstance(tool, str) else ""
+        return Part("tools", "", name, path, name or compact(tool))
+    inner = next((tool[k] for k in ("function", "toolSpec") if isinstance(tool.get(k), dict)), tool)
+    name = inner.get("name") or tool.get("name") or tool.get("type") or ""
+    marker = marker_of(tool) or marker_of(inner)
+    if marker:
+        inner = {k: v for k, v in inner.items() if k not in _MARKERS}
+    return Part("tools", "", str(name), path, compact(inner), marker)

@@ -1,0 +1,75 @@
+"""Model ids as spans write them, and how a name fits a pattern of the tables."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# Vendors that Bedrock writes before its model ids, and the regions of its inference profiles. DeepSeek's own ids there
+# are "deepseek.v3-v1:0": without the vendor nothing would be left to know it by.
+_VENDORS = "anthropic|amazon|meta|mistral|cohere|ai21|openai|qwen|moonshot|moonshotai|minimax|zai|google|nvidia|writer"
+_REGIONS = "us|eu|apac|au|jp|in|ca|sa|us-gov|global"
+_BEDROCK_VENDOR = re.compile(rf"(?:(?:{_REGIONS})\.)?(?:{_VENDORS})\.(?=[a-z])")
+_BEDROCK_ID = re.compile(
+    rf"arn:aws[\w-]*:bedrock:|(?:(?:{_REGIONS})\.)?(?:{_VENDORS}|deepseek)\.[a-z]|.*-v\d+:\d+"
+)
+_CLIENT = re.compile(
+    r"(?:ft|openai|openai-chat|openai-responses|anthropic|google|google-gla|google-vertex|bedrock|azure|groq|deepseek|xai"
+    r"|grok|openrouter|gateway|vertexai|ollama|together|fireworks|moonshotai|cohere|cerebras):(?=[a-z])"
+)
+_WRAPPED = re.compile(r"databricks-|system\.ai\.")
+_BEDROCK_VERSION = re.compile(r"(?:-v\d+|-\d+):\d+(?::\d+k)?$")
+_CLAUDE_VERSION = re.compile(r"-v\d+$")
+_DATE = re.compile(r"-20\d\d(?:-\d\d-\d\d|\d{4})(?=$|-)")
+_TAIL = re.compile(r"(?:\[[^\]]*\]|:[a-z][a-z-]*|-latest|-default)$")
+_DOT = re.compile(r"(?<=\d)\.(?=\d)")
+_OTHER_VERSION = re.compile(r"-\d{1,2}(?![\da-z])")
+
+
+def _lower(model: str) -> str:
+    text = model.strip().strip('"').lower()
+    return text.replace("%3a", ":").replace("%2f", "/").replace("%40", "@") if "%" in text else text
+
+
+@lru_cache(maxsize=512)
+def normalise_model_id(model: str) -> str:
+    """The model's own name: no path, vendor, region, client, date, version suffix or "latest"."""
+    name = _lower(model).rsplit("/", 1)[-1]
+    client = _CLIENT.match(name)
+    if client:
+        name = name[client.end() :]
+        if client.group() == "ft:":  # ft:BASE:ORGANISATION::ID
+            name = name.split(":", 1)[0]
+    bare = _BEDROCK_VENDOR.sub("", _WRAPPED.sub("", name, count=1), count=1)
+    bare = _BEDROCK_VERSION.sub("", bare.split("@", 1)[0])
+    if bare.startswith("claude"):
+        bare = _DOT.sub("-", _CLAUDE_VERSION.sub("", _TAIL.sub("", bare)))
+    return _DATE.sub("", _TAIL.sub("", bare))
+
+
+def is_bedrock_id(model: str) -> bool:
+    """Whether the id has the shape that only Bedrock gives: an ARN, a vendor with a dot, a version "-v1:0"."""
+    return _BEDROCK_ID.match(_lower(model).rsplit("bedrock/", 1)[-1]) is not None
+
+
+def path_of(model: str) -> tuple[str, ...]:
+    """The parts before the name: ("openrouter", "anthropic") of "openrouter/anthropic/claude-opus-5"."""
+    text = _lower(model)
+    client = _CLIENT.match(text.rsplit("/", 1)[-1])
+    parts = tuple(text.split("/")[:-1])
+    return (*parts, client.group()[:-1]) if client and client.group() != "ft:" else parts
+
+
+def fit(pattern: str, name: str) -> int:
+    """How closely ``name`` fits: 0 not at all, else the more the longer the pattern.
+
+    A pattern stands for itself and its variants ("gpt-5.6-luna" of "gpt-5.6"), not for another version
+    ("claude-opus-4-8" of "claude-opus-4"); a trailing ``*`` takes any rest.
+    """
+    if pattern.endswith("*"):
+        return 2 * len(pattern) - 1 if name.startswith(pattern[:-1]) else 0
+    if not name.startswith(pattern):
+        return 0
+    rest = name[len(pattern) :]
+    variant = not rest or (rest[0] in "-:" and not _OTHER_VERSION.match(rest))
+    return 2 * len(pattern) + 2 if variant else 0

@@ -1,0 +1,231 @@
+"""What a record's token numbers mean: input that includes the cached tokens, whatever the dialect wrote.
+
+Whether a dialect's input includes them is decided, in this order, by arithmetic that admits one answer only, by the
+dialect's own word, by the rule for its scope, by a total that adds up one way, and else by OpenTelemetry's convention.
+The answer says which it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from otel_ctx.model import Usage, UsageClaim
+from otel_ctx.rules import UsageRule
+
+Semantics = Literal["inclusive", "exclusive"]
+
+ASSUMED = "assumed (OpenTelemetry convention)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cache:
+    read: int | None
+    write: int | None
+    write_1h: int | None
+
+    @property
+    def known(self) -> int:
+        return (self.read or 0) + (self.write or 0)
+
+    @property
+    def missing(self) -> str:
+        """The counts that nobody told, in words; empty if none."""
+        counts = {"cache read": self.read, "cache write": self.write}
+        return " and ".join(name for name, count in counts.items() if count is None)
+
+
+def decide(claim: UsageClaim, rule: UsageRule | None) -> Usage:
+    """The numbers of one record, input inclusive. Unknown stays None; contradictions are told, not mended."""
+    conflicts: list[str] = []
+    claim = _without_negatives(claim, conflicts)
+    cache = _with_writes(claim, conflicts)
+    semantics, evidence = _semantics(claim, cache, rule)
+    cache = _with_zeros(claim, cache, rule)
+
+    uncached = claim.input
+    if uncached is None and semantics == "exclusive" and cache.known and _zeros_omitted(claim, rule):
+        uncached = 0
+    total_input = uncached
+    if uncached is not None and semantics == "exclusive":
+        total_input = uncached + cache.known
+    output, reasoning = _output(claim, rule, total_input)
+
+    if uncached is not None and total_input is not None and semantics == "exclusive" and cache.missing:
+        proved = _proved_by_total(claim, uncached, total_input, output)
+        if proved is not None:
+            cache = _with_rest(cache, proved - total_input)
+            total_input = proved
+        else:
+            evidence = f"{evidence}; {cache.missing} not recorded: the input may be too low"
+
+    if total_input == 0 and output:
+        total_input = None  # something was answered, so something was asked: 0 is no count of it
+
+    _add_conflicts(conflicts, claim, uncached, total_input, output, reasoning)
+    told = total_input is not None or cache.read is not None or cache.write is not None
+    return Usage(
+        input=total_input,
+        cache_read=cache.read,
+        cache_write=cache.write,
+        cache_write_1h=cache.write_1h,
+        output=output,
+        reasoning=reasoning,
+        semantics=semantics if told else None,
+        semantics_evidence=evidence if told else "",
+        conflicts=tuple(conflicts),
+    )
+
+
+def agree(a: Usage, b: Usage) -> bool:
+    """Whether two tellings could be of one call: equal in every number that both know, and they know one in common.
+
+    Inputs that differ by exactly the cached tokens agree: one of them took exclusive numbers for inclusive ones.
+    """
+    if (a.input is None or b.input is None) and (a.output is None or b.output is None):
+        return False
+    others = ("cache_read", "cache_write", "cache_write_1h", "output", "reasoning")
+    for count in others:
+        mine, theirs = getattr(a, count), getattr(b, count)
+        if mine is not None and theirs is not None and mine != theirs:
+            return False
+    if a.input is None or b.input is None or a.input == b.input:
+        return True
+    reads = {u.cache_read for u in (a, b)} - {None, 0}
+    writes = {u.cache_write for u in (a, b)} - {None, 0}
+    cached = {(read or 0) + (write or 0) for read in reads | {0} for write in writes | {0}} - {0}
+    return abs(a.input - b.input) in cached
+
+
+def _without_negatives(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
+    counts = (
+        "input",
+        "output",
+        "cache_read",
+        "cache_write",
+        "cache_write_1h",
+        "cache_write_5m",
+        "reasoning",
+        "total",
+    )
+    negative = {c: getattr(claim, c) for c in counts if (getattr(claim, c) or 0) < 0}
+    conflicts += [f"{_words(count)} {_n(value)} is negative" for count, value in negative.items()]
+    unknown: dict[str, Any] = dict.fromkeys(negative)
+    return replace(claim, **unknown) if negative else claim
+
+
+def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:
+    """Written tokens, from the split by TTL where the sum is missing (or 0 beside it, as LangChain leaves it)."""
+    write, one_hour, five_minutes = claim.cache_write, claim.cache_write_1h, claim.cache_write_5m
+    split = (one_hour or 0) + (five_minutes or 0)
+    if write is not None and (split > write or (split != write and None not in (one_hour, five_minutes))):
+        conflicts.append(
+            f"cache write {_n(write)} but 5 min {_n(five_minutes or 0)} + 1 h {_n(one_hour or 0)}"
+        )
+    if not write and (one_hour is not None or five_minutes is not None):
+        write = split
+    if one_hour is None and write is not None and five_minutes is not None and five_minutes <= write:
+        one_hour = write - five_minutes
+    return _Cache(claim.cache_read, write, one_hour)
+
+
+def _semantics(claim: UsageClaim, cache: _Cache, rule: UsageRule | None) -> tuple[Semantics, str]:
+    if claim.input is not None and cache.known > claim.input:
+        told = " + ".join(
+            f"cache {name} {_n(count)}"
+            for name, count in (("read", cache.read), ("write", cache.write))
+            if count
+        )
+        return "exclusive", f"{told} > input {_n(claim.input)}"
+    if claim.semantics:
+        return claim.semantics, claim.semantics_evidence or "said by the dialect"
+    if rule is not None and rule.input_includes_cache is not None:
+        return ("inclusive" if rule.input_includes_cache else "exclusive"), rule.evidence
+    # Only here: some libraries write total = input + output although their input excludes the cached tokens.
+    if claim.input is not None and claim.output is not None and claim.total is not None and cache.known:
+        sums = {claim.output, claim.output + (claim.reasoning or 0)}
+        if claim.total - claim.input - cache.known in sums:
+            return "exclusive", f"total {_n(claim.total)} = input + cached + output"
+        if claim.total - claim.input in sums:
+            return "inclusive", f"total {_n(claim.total)} = input + output"
+    return "inclusive", ASSUMED
+
+
+def _zeros_omitted(claim: UsageClaim, rule: UsageRule | None) -> bool:
+    return claim.zeros_omitted or (rule is not None and rule.zeros_omitted)
+
+
+def _with_zeros(claim: UsageClaim, cache: _Cache, rule: UsageRule | None) -> _Cache:
+    """An absent count is 0 where the dialect leaves zeros out, could have told it, and told of the input at all."""
+    none_told = cache.read is None and cache.write is None
+    if not _zeros_omitted(claim, rule) or (claim.input is None and none_told):
+        return cache
+    if none_told and not claim.zeros_omitted and rule is not None and rule.may_lose_cache:
+        return cache
+    never = rule.not_recorded if rule is not None else ()
+    read = 0 if cache.read is None and "cache_read" not in never else cache.read
+    write = 0 if cache.write is None and "cache_write" not in never else cache.write
+    return _Cache(read, write, cache.write_1h)
+
+
+def _output(
+    claim: UsageClaim, rule: UsageRule | None, total_input: int | None
+) -> tuple[int | None, int | None]:
+    """Output with reasoning in it, and reasoning."""
+    output, reasoning = claim.output, claim.reasoning
+    if output is None:
+        return None, reasoning
+    rest = None
+    if claim.total is not None and total_input is not None:
+        rest = claim.total - total_input - output
+    if claim.output_excludes_reasoning or (rule is not None and rule.output_excludes_reasoning):
+        if reasoning is None and rest is not None and rest > 0:
+            reasoning = rest
+        return output + (reasoning or 0), reasoning
+    if reasoning and rest == reasoning:  # the total counts it once more, so the output does not
+        return output + reasoning, reasoning
+    return output, reasoning
+
+
+def _proved_by_total(claim: UsageClaim, uncached: int, known: int, output: int | None) -> int | None:
+    """The whole input by a total that counts cached tokens; one that is input + output proves nothing."""
+    if claim.total is None or output is None:
+        return None
+    rest = claim.total - output
+    return rest if rest > uncached and rest >= known else None
+
+
+def _with_rest(cache: _Cache, rest: int) -> _Cache:
+    """The rest is the one count that is missing; of two it is not known which."""
+    if cache.read is None and cache.write is None:
+        return cache
+    if cache.read is None:
+        return replace(cache, read=rest)
+    return replace(cache, write=rest)
+
+
+def _add_conflicts(
+    conflicts: list[str],
+    claim: UsageClaim,
+    uncached: int | None,
+    total_input: int | None,
+    output: int | None,
+    reasoning: int | None,
+) -> None:
+    if claim.total is not None and total_input is not None and output is not None:
+        inputs = {total_input, total_input if uncached is None else uncached}
+        outputs = {output, output if claim.output is None else claim.output}
+        if all(claim.total != i + o for i in inputs for o in outputs):
+            conflicts.append(f"total {_n(claim.total)} but input {_n(total_input)} + output {_n(output)}")
+    if reasoning is not None and output is not None and reasoning > output:
+        conflicts.append(f"reasoning {_n(reasoning)} but output {_n(output)}")
+
+
+def _words(count: str) -> str:
+    return {"cache_write_1h": "1 h cache write", "cache_write_5m": "5 min cache write"}.get(
+        count, count.replace("_", " ")
+    )
+
+
+def _n(count: int) -> str:
+    return f"{count:,}"

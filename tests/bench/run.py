@@ -1,0 +1,117 @@
+"""``make bench``: the product against the floor in the same run, and how its cost grows with depth.
+
+CPU time of this process, in milliseconds, median of interleaved rounds. A ratio is what counts: it holds on any machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import floor
+import sessions
+
+from otel_ctx.engine import Engine, Settings
+from otel_ctx.inputs import read
+from otel_ctx.model import Analysis
+from otel_ctx.outputs import report
+from otel_ctx.tokens import Counter
+
+
+def analyse(path: Path) -> bytes:
+    """What ``otelctx analyze PATH --json -`` does after its start."""
+    engine = Engine(Settings())
+    files = []
+    for batch in read([path]):
+        files.append(report.Source(batch.source, batch.format, len(batch.spans), len(batch.logs)))
+        engine.feed(batch.spans, batch.logs)
+    return report.dumps(report.build(engine.close(), report.Inputs(tuple(files), ())))
+
+
+def cpu_ms(work: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()
+    start = time.process_time()
+    work()
+    end = time.process_time()
+    gc.enable()
+    return (end - start) * 1000
+
+
+def against_floor(session: sessions.Session, folder: Path, rounds: int) -> None:
+    path = folder / f"{session.name}.jsonl"
+    path.write_bytes(b"".join(sessions.lines(session)))
+    flat = folder / f"{session.name}_flat.jsonl"
+    flat.write_bytes(b"".join(sessions.lines(session, flat=True)))
+    counter = Counter()
+    counter.count("warm", "o200k_base")
+
+    def count(text: str) -> int:
+        return counter.count(text, "o200k_base")[0]
+
+    times: dict[str, list[float]] = {"floor": [], "product": [], "flat": []}
+    for i in range(rounds + 1):
+        took = {
+            "floor": cpu_ms(lambda: floor.run(path.read_bytes(), count)),
+            "product": cpu_ms(lambda: analyse(path)),
+            "flat": cpu_ms(lambda: analyse(flat)) if i <= max(1, rounds // 3) else None,
+        }
+        if i:  # the first round warms caches up
+            for key, value in took.items():
+                if value is not None:
+                    times[key].append(value)
+    low, high = (statistics.median(times[k]) for k in ("floor", "product"))
+    print(
+        f"{session.name:<12}{session.requests:>5} requests {sessions.segments(session):>7,} segments  "
+        f"floor {low:7.1f} ms  product {high:7.1f} ms  ratio {high / low:5.2f}   "
+        f"flat attributes {statistics.median(times['flat']):7.1f} ms"
+    )
+
+
+def per_call(session: sessions.Session, first: int, calls: int) -> tuple[float, int]:
+    """CPU milliseconds of the engine per call and the depth in tokens, over ``calls`` calls from ``first`` on."""
+    engine = Engine(Settings())
+    took = []
+    for i in range(first, first + calls):
+        span = sessions.span(session, i)
+        took.append(cpu_ms(lambda span=span: engine.feed([span])))
+    analysis: list[Analysis] = []
+    judging = cpu_ms(lambda: analysis.append(engine.close()))
+    # the first call of a window reads a history that it has not seen grow
+    return statistics.median(took[1:]) + judging / calls, analysis[0].readings[calls // 2].tokens.counted
+
+
+def slope(requests: int, near: int, calls: int = 40) -> None:
+    """The engine's cost of a call deep in a conversation against one near its beginning; messages as JSON strings."""
+    session = sessions.deep(requests)
+    per_call(session, near, calls)
+    low, shallow = per_call(session, near, calls)
+    high, depth = per_call(session, requests - calls, calls)
+    print(f"{'deep':<12}a call at {shallow:,} tokens {low:.3f} ms, at {depth:,} tokens {high:.3f} ms  slope {high / low:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--deep", type=int, default=1000, help="requests of the deep conversation (about 1,000 tokens each)")
+    args = parser.parse_args()
+    counter = Counter()
+    counter.count("warm", "o200k_base")
+    print(f"Python {platform.python_version()}, tokenizer {counter.engine}; CPU milliseconds, median of {args.rounds} rounds")
+    with tempfile.TemporaryDirectory() as folder:
+        for session in (sessions.flagship24(), sessions.long300()):
+            against_floor(session, Path(folder), args.rounds)
+    slope(args.deep, 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""OpenLLMetry's indexed attributes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_ctx.dialects import openinference, openllmetry
+from otel_ctx.inputs.otlp_json import spans_of
+from otel_ctx.model import Part, Raw, Span, Telling, UsageClaim
+from otel_ctx.parts import read_messages, read_tools
+
+if TYPE_CHECKING:
+    from conftest import CorpusCase
+
+CASES = (
+    "oll033-openai-chat-stream",  # usage under its first names
+    "oll053-anthropic",  # blocks as JSON text, with cache markers in tool results; calls twice
+    "oll053-bedrock-converse",  # every content a list of Converse's blocks
+    "oll053-gemini",  # calls and results as Python prints them
+    "oll053-openai-chat-long-limit128",
+    "oll053-openai-responses",  # no llm.request.type
+    "oi-openllmetry-anthropic",  # rewritten by a converter to OpenInference
+)
+PROMPT: dict[str, Any] = {
+    "llm.request.type": "chat",
+    "gen_ai.prompt.0.role": "system",
+    "gen_ai.prompt.0.content": "Be kind.",
+    "gen_ai.prompt.1.role": "user",
+    "gen_ai.prompt.1.content": "Where is it?",
+}
+
+
+def span(attributes: Mapping[str, Any], **more: Any) -> Span:
+    return Span("t", "s", "p", "openai.chat", 1, 2, attributes, **{"kind": 3, **more})
+
+
+def told(attributes: Mapping[str, Any], **more: Any) -> Telling:
+    said = openllmetry.read(span(attributes, **more))
+    assert said is not None
+    return said
+
+
+def parts(raw: Raw | None) -> list[Part]:
+    if raw is None:
+        return []
+    return read_tools(raw.value) if raw.shape == "tools" else read_messages(raw.value)[0]
+
+
+# ---- what real instrumentations wrote
+
+
+def tellings(case: CorpusCase, *, hidden: bool = False) -> Iterator[Telling]:
+    for request in case.traces:
+        for read in spans_of(request, ""):
+            assert openinference.read(read) is None  # a converted span is read here, not there
+            said = openllmetry.read(replace(read, scope_name="", scope_version="") if hidden else read)
+            if said is not None:
+                yield said
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_corpus(
+    name: str, corpus_case: Callable[[str], CorpusCase], golden: Callable[[str, object], None]
+) -> None:
+    golden(f"corpus/{name}/tellings.json.gz", [_row(t) for t in tellings(corpus_case(name))])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_scope_is_not_needed(name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
+    case = corpus_case(name)
+
+    named = [replace(t, scope="", scope_version="") for t in tellings(case)]
+
+    assert named
+    assert list(tellings(case, hidden=True)) == named
+
+
+def _row(telling: Telling) -> dict[str, Any]:
+    sections = ("tools", "messages", "output")
+    empty = asdict(Telling("", "call", "", ""))
+    row = {k: v for k, v in asdict(telling).items() if k not in sections and v != empty[k]}
+    row |= {k: sorted(row[k]) for k in ("reasons", "lost") if k in row}
+    if telling.usage is not None:
+        row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
+    return row | {k: lines for k in sections if (lines := [_line(p) for p in parts(getattr(telling, k))])}
+
+
+def _line(part: Part) -> str:
+    digest = hashlib.sha256(part.text.encode()).hexdigest()[:12]
+    facts = (
+        part.path,
+        part.kind,
+        part.role,
+        part.name,
+        part.call_id,
+        part.cache_marker,
+        len(part.text),
+        digest,
+    )
+    return " ".join(str(f) or "-" for f in facts)
+
+
+# ---- by hand
+
+
+def test_messages_tools_and_answer() -> None:
+    said = told(
+        PROMPT
+        | {
+            "gen_ai.prompt.2.role": "assistant",
+            "gen_ai.prompt.2.tool_calls.0.id": "c1",
+            "gen_ai.prompt.2.tool_calls.0.name": "look",
+            "gen_ai.prompt.2.tool_calls.0.arguments": '{"a": 1}',
+            "gen_ai.prompt.3.role": "tool",
+            "gen_ai.prompt.3.tool_call_id": "c1",
+            "gen_ai.prompt.3.content": '{"found": true}',
+            "llm.request.functions.0.description": "Looks.",
+            "llm.request.functions.0.parameters": '{"type": "object"}',
+            "llm.request.functions.0.name": "look",
+            "gen_ai.completion.0.role": "assistant",
+            "gen_ai.completion.0.content": "There.",
+            "gen_ai.usage.prompt_tokens": 30,
+            "gen_ai.usage.cache_read_input_tokens": 0,
+        }
+    )
+
+    assert [(p.kind, p.text, p.call_id) for p in parts(said.messages)] == [
+        ("system", "Be kind.", ""),
+        ("user", "Where is it?", ""),
+        ("tool_call", '{"a":1}', "c1"),
+        ("tool_result", '{"found": true}', "c1"),
+    ]
+    assert [p.text for p in parts(said.tools)] == [
+        '{"name":"look","description":"Looks.","parameters":{"type":"object"}}'
+    ]
+    assert [p.text for p in parts(said.output)] == ["There."]
+    assert said.usage == UsageClaim(input=30, cache_read=0)
+    assert not said.reasons
+
+
+def test_content_switched_off() -> None:
+    said = told({"llm.request.type": "chat", "gen_ai.usage.input_tokens": 30})
+
+    assert (said.reasons, said.lost) == ({"not_captured"}, {"tools", "system", "messages"})
+
+
+def test_a_head_that_was_dropped_stays_a_hole() -> None:
+    left = {
+        "gen_ai.prompt.4.content": "It is lost.",  # its role is gone
+        "gen_ai.prompt.5.role": "user",
+        "gen_ai.prompt.5.content": "Oh.",
+    }
+
+    said = told(left, dropped_attributes=7)
+
+    assert [(p.path, p.kind) for p in parts(said.messages)] == [
+        ("messages[4].parts[0]", "assistant"),
+        ("messages[5].parts[0]", "user"),
+    ]
+    assert said.reasons == {"attributes_dropped", "guessed"}
+    assert said.lost == {"head", "system"}
+
+
+def test_a_message_whose_image_could_not_be_written() -> None:
+    said = told({k: v for k, v in PROMPT.items() if k != "gen_ai.prompt.1.content"})
+
+    assert (said.reasons, said.lost) == ({"not_captured"}, {"messages"})
+
+
+def test_tools_that_were_called_but_not_written() -> None:
+    said = told(PROMPT | {"gen_ai.completion.0.tool_calls.0.name": "look"})
+
+    assert (said.reasons, said.lost) == ({"schema_missing"}, {"tools"})
+
+
+def test_only_bedrocks_text_without_a_type_is_a_block() -> None:
+    text = '[{"text": "Hi"}]'
+    as_bedrock = told(PROMPT | {"gen_ai.prompt.1.content": text, "gen_ai.system": "AWS"})
+    as_openai = told(PROMPT | {"gen_ai.prompt.1.content": text, "gen_ai.system": "openai"})
+
+    assert parts(as_bedrock.messages)[1].text == "Hi"
+    assert parts(as_openai.messages)[1].text == text
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"llm.request.type": "embedding"},
+        {"gen_ai.prompt": "one prompt"},
+        {"gen_ai.prompt.name": "a template"},
+        {"gen_ai.operation.name": "chat"},
+        PROMPT | {"gen_ai.input.messages": "[]"},
+    ],
+)
+def test_what_is_not_this_dialect(attributes: dict[str, Any]) -> None:
+    assert openllmetry.read(span(attributes)) is None
+
+
+_KEYS = st.sampled_from(
+    [
+        "llm.request.type", "gen_ai.system", "gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.prompt.0",
+        "gen_ai.prompt.0.tool_calls.0", "gen_ai.prompt.0.tool_calls.0.name", "gen_ai.prompt.²",
+        "gen_ai.prompt.9999999999.role", "gen_ai.completion.0.content",
+        "llm.request.functions.0.name", "llm.request.functions.0.parameters",
+    ]
+)  # fmt: skip
+_VALUES = st.none() | st.integers() | st.lists(st.integers(), max_size=2) | st.text(max_size=9) | st.sampled_from(
+    ["aws", '[{"text": "media_resolution=None"}]', "[{", "[{}]", "media_resolution=None", "[1]"]
+)  # fmt: skip
+
+
+@given(st.dictionaries(_KEYS, _VALUES), st.integers(0, 1))
+def test_nothing_raises(attributes: dict[str, Any], dropped: int) -> None:
+    said = openllmetry.read(span(attributes, dropped_attributes=dropped))
+
+    if said is not None:
+        for raw in (said.tools, said.messages, said.output):
+            parts(raw)

@@ -1,0 +1,393 @@
+"""Reading files, folders and standard input: what is told by its content, kept, passed over and refused."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_ctx import inputs
+from otel_ctx.errors import InputError
+from otel_ctx.inputs import Batch, Skipped, compression, interface, read
+from otel_ctx.model import Span
+
+DATA = Path(__file__).parent / "data" / "inputs"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def line(number: int, **attributes: str) -> bytes:
+    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
+    span = {"traceId": TRACE, "spanId": f"{number:016x}", "name": f"span {number}", "attributes": pairs}
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
+
+
+def spans(batches: list[Batch]) -> list[Span]:
+    return [span for batch in batches for span in batch.spans]
+
+
+def names(batches: list[Batch]) -> list[str]:
+    return [span.name for span in spans(batches)]
+
+
+def skipped(batches: list[Batch]) -> list[Skipped]:
+    return [note for batch in batches for note in batch.skipped]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes a file into an empty working folder, so that names in messages are short."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_(name: str, data: bytes) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return name
+
+    return write_
+
+
+# ---- told by its content
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "batches"),
+    [
+        ("trace.json", "otlp-json", 1),
+        ("trace.jsonl", "otlp-json", 2),
+        ("trace.jsonl.gz", "otlp-json+gzip", 2),
+        ("trace.base64.json", "otlp-json", 1),
+        ("trace.snake_case.json", "otlp-json", 1),
+        ("trace.binpb", "otlp-protobuf", 1),
+        ("trace.binpb.gz", "otlp-protobuf+gzip", 1),
+        ("trace.two-requests.binpb", "otlp-protobuf", 2),
+    ],
+)
+def test_the_name_of_a_file_says_nothing(name: str, format_: str, batches: int, write: Any) -> None:
+    path = write("dump.bin", (DATA / name).read_bytes())
+    found = list(read([path]))
+    assert [(batch.source, batch.format) for batch in found] == [("dump.bin", format_)] * batches
+    assert len(spans(found)) == 3
+    assert not skipped(found)
+
+
+def test_real_dumps() -> None:
+    (javascript,) = read([DATA / "body.js.json"])
+    chat, agent = javascript.spans
+    assert chat.parent_id == agent.span_id
+    assert (chat.kind, chat.attributes["gen_ai.usage.input_tokens"]) == (3, 1200)
+    logs = [record for batch in read([DATA / "openai.js.logs.jsonl.gz"]) for record in batch.logs]
+    assert {record.name for record in logs} >= {
+        "gen_ai.system.message",
+        "gen_ai.user.message",
+        "gen_ai.choice",
+    }
+    assert all(record.trace_id and record.span_id and record.time_unix_nano for record in logs)
+
+
+def test_a_list_of_requests(write: Any) -> None:
+    path = write("list.json", b"[" + line(1) + b"," + line(2) + b"]")
+    found = list(read([path]))
+    assert names(found) == ["span 1", "span 2"]
+    assert {span.where for span in spans(found)} == {"list.json"}
+
+
+def test_pretty_requests_in_a_row(write: Any) -> None:
+    pretty = json.dumps(json.loads(line(1)), indent=4).encode() + b"\n"
+    found = list(read([write("console.txt", pretty * 2)]))
+    second = len(pretty.splitlines()) + 1
+    assert [span.where for span in spans(found)] == ["console.txt:1", f"console.txt:{second}"]
+
+
+def test_byte_order_mark_line_ends_and_blank_lines(write: Any) -> None:
+    path = write("windows.jsonl", b"\xef\xbb\xbf" + line(1) + b"\r\n\r\n" + line(2) + b"\r\n")
+    found = list(read([path]))
+    assert [span.where for span in spans(found)] == ["windows.jsonl:1", "windows.jsonl:3"]
+    assert not skipped(found)
+
+
+def test_spans_and_log_records_in_one_file(write: Any) -> None:
+    path = write("all.jsonl", (DATA / "trace.jsonl").read_bytes() + (DATA / "logs.json").read_bytes())
+    found = list(read([path]))
+    assert [(len(batch.spans), len(batch.logs)) for batch in found] == [(2, 0), (1, 0), (0, 3)]
+
+
+def test_a_format_may_be_named(write: Any) -> None:
+    path = write("dump", (DATA / "trace.binpb.gz").read_bytes())
+    assert len(spans(list(read([path], format="otlp-protobuf")))) == 3
+    with pytest.raises(InputError, match="dump"):
+        list(read([path], format="otlp-json"))
+
+
+@pytest.mark.parametrize("name", ["otlp-jsno", "gzip", ""])
+def test_a_format_that_is_not_known_is_refused_at_once(name: str) -> None:
+    with pytest.raises(InputError, match="one of otlp-protobuf, otlp-json"):
+        read([], format=name)
+
+
+# ---- damage
+
+
+def test_a_last_line_that_is_still_being_written(write: Any) -> None:
+    path = write("live.jsonl", line(1) + b"\n" + line(2) + b"\n" + line(3)[:-30])
+    found = list(read([path]))
+    assert names(found) == ["span 1", "span 2"]
+    assert skipped(found) == [Skipped("live.jsonl:3", "cut off: the data end inside this record")]
+
+
+def test_a_damaged_line_in_the_middle(write: Any) -> None:
+    path = write("d.jsonl", b"\n".join([line(1), line(2)[:50], line(3)[:60], line(4), b"{]", line(5)]))
+    found = list(read([path]))
+    assert names(found) == ["span 1", "span 4", "span 5"]
+    assert [note.where for note in skipped(found)] == ["d.jsonl:2-3", "d.jsonl:5"]
+
+
+def test_what_else_stands_in_the_file_is_told_once(write: Any) -> None:
+    noise = b'{"level": "info"}\n' * 500
+    path = write("d.jsonl", noise + line(1) + b"\nnoise\nnoise\n" + line(2) + b'\n{"resourceMetrics": []}\n')
+    found = list(read([path]))
+    assert names(found) == ["span 1", "span 2"]
+    assert skipped(found) == [
+        Skipped("d.jsonl:1-500", "no telemetry of a known format (keys level)"),
+        Skipped("d.jsonl:502-503", "no JSON"),
+        Skipped("d.jsonl:505", "OTLP metrics, which hold no spans"),
+    ]
+
+
+def test_notes_do_not_pile_up(write: Any) -> None:
+    path = write("d.jsonl", b'{"a": 1}\n{"b": 1}\n' * 3000)
+    waiting = read([path])
+    assert len(next(waiting).skipped) >= 1000
+    with pytest.raises(InputError, match=r"d\.jsonl:1: no telemetry of a known format \(keys a\)"):
+        list(waiting)
+
+
+def test_a_malformed_span_is_told_with_its_place(write: Any) -> None:
+    bad = line(2).replace(TRACE.encode(), b"x" * 32)
+    found = list(read([write("d.jsonl", line(1) + b"\n" + bad)]))
+    assert names(found) == ["span 1"]
+    (note,) = skipped(found)
+    assert (note.where, note.why[:37]) == ("d.jsonl:2", "resourceSpans[0].scopeSpans[0].spans[")
+
+
+def test_bytes_that_are_no_utf8_are_replaced_and_told(write: Any) -> None:
+    found = list(read([write("d.jsonl", line(1, text="cafX").replace(b"cafX", b"caf\xe9"))]))
+    assert spans(found)[0].attributes["text"] == "caf\ufffd"
+    assert skipped(found) == [Skipped("d.jsonl", "bytes that are no UTF-8 were replaced by U+FFFD")]
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.6, 0.9, 0.99])
+def test_gzip_that_was_cut_off(keep: float, write: Any) -> None:
+    packed = gzip.compress(b"\n".join(line(n, text="x" * n, other=str(n**9)) for n in range(1, 3001)))
+    found = list(read([write("d.gz", packed[: int(len(packed) * keep)])]))
+    assert names(found) == [f"span {n}" for n in range(1, len(names(found)) + 1)]
+    assert abs(len(names(found)) / 3000 - keep) < 0.2
+    assert Skipped("d.gz", "the gzip data are cut off: only what comes before that was read") in skipped(
+        found
+    )
+
+
+def test_gzip_that_is_damaged_or_followed_by_something_else(write: Any) -> None:
+    packed = gzip.compress(line(1) + b"\n")
+    found = list(read([write("d.gz", packed + b"garbage")]))
+    assert names(found) == ["span 1"]
+    assert "damaged" in skipped(found)[0].why
+    assert names(list(read([write("d.gz", packed + gzip.compress(line(2)))]))) == ["span 1", "span 2"]
+    with pytest.raises(InputError, match="the gzip data are"):
+        list(read([write("d.gz", packed[:20])]))
+
+
+def test_gzip_unfolds_to_a_limit(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "MAX_UNPACKED", 100_000)
+    path = write("bomb.gz", gzip.compress(line(1) + b"\n" + b" " * 200_000 + b"\n" + line(2)))
+    found = list(read([path]))
+    assert names(found) == ["span 1"]
+    assert "more than 100000 bytes" in skipped(found)[0].why
+
+
+def test_gzip_in_gzip(write: Any) -> None:
+    packed = line(1)
+    for _ in range(3):
+        packed = gzip.compress(packed)
+    assert [batch.format for batch in read([write("d", packed)])] == ["otlp-json+gzip+gzip+gzip"]
+    for _ in range(30):
+        packed = gzip.compress(packed)
+    with pytest.raises(InputError):
+        list(read([write("d", packed)]))
+
+
+# ---- refused
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", r"d: holds no spans \(is this the file"),
+        (b"\n \r\n", r"d: no telemetry"),
+        (b'{"resourceSpans": []}', r"d: holds no spans \("),
+        (b'{"resourceMetrics": []}', r"d: OTLP metrics, which hold no spans \(name the file"),
+        (bytes(range(256)) * 300, r"d: no telemetry of a known format \(known are otlp-protobuf, otlp-json"),
+        (b"# Notes\n\nSome text.\n", r"d: no telemetry"),
+        (b'{"name": "package", "version": "1"}', r"d: no telemetry of a known format \(keys name, version\)"),
+        (b'{"a secret prompt, as a key": 1}', r"d: no telemetry of a known format \(known"),
+        (b"[1, 2, 3]", r"d: no telemetry"),
+        (b'{"resourceSpans": [{"scope', r"d:1: cut off"),
+        (line(1).decode().encode("utf-16"), r"d: text in UTF-16 \(.*UTF-8"),
+        (b"PK\x03\x04" + b"\n{" * 50 + b"\0", r"d: no telemetry"),
+        (gzip.compress(b""), r"d: holds no spans"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_an_error_with_a_way_out(data: bytes, message: str, write: Any) -> None:
+    with pytest.raises(InputError, match=message):
+        list(read([write("d", data)]))
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
+        list(read(["nowhere.json"]))
+
+
+# ---- folders and standard input
+
+
+def test_a_folder(write: Any, tmp_path: Path) -> None:
+    write("dumps/b/2.jsonl", line(2))
+    write("dumps/a.jsonl", line(1))
+    write("dumps/b/3.gz", gzip.compress(line(3)))
+    write("dumps/.hidden/4.jsonl", line(4))
+    write("dumps/.5.jsonl", line(5))
+    write("dumps/README.md", b"# Dumps\n")
+    write("dumps/b/empty", b"")
+    (tmp_path / "dumps" / "broken").symlink_to("nowhere")
+    (tmp_path / "dumps" / "c").symlink_to("b")
+    found = list(read(["dumps"]))
+    assert names(found) == ["span 1", "span 2", "span 3"]
+    assert {span.where for span in spans(found)} == {"dumps/a.jsonl", "dumps/b/2.jsonl", "dumps/b/3.gz"}
+    assert sorted((note.where, note.why) for note in skipped(found)) == [
+        ("dumps/README.md", "no telemetry of a known format"),
+        ("dumps/b/empty", "holds no spans"),
+        ("dumps/broken", "no regular file"),
+        ("dumps/c", "a link to a folder is not followed"),
+    ]
+
+
+def test_a_folder_without_telemetry_is_an_error(write: Any) -> None:
+    write("dumps/README.md", b"# Dumps\n")
+    reader = read(["dumps"])
+    assert [note.where for note in next(reader).skipped] == ["dumps/README.md"]
+    with pytest.raises(InputError, match="dumps: no file in this folder holds spans"):
+        next(reader)
+
+
+class _Pipe(io.RawIOBase):
+    """A stream that cannot be rewound and gives a few bytes at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = data
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data, self._rest = self._rest[: min(7, len(buffer))], self._rest[7:]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@pytest.mark.parametrize(
+    "name", ["trace.jsonl", "trace.json", "trace.jsonl.gz", "trace.binpb", "trace.binpb.gz"]
+)
+def test_standard_input(name: str) -> None:
+    data = (DATA / name).read_bytes()
+    piped = list(read(["-"], stdin=io.BufferedReader(_Pipe(data))))
+    assert {batch.source for batch in piped} == {"<stdin>"}
+    assert list(read(["-"], stdin=io.BytesIO(data))) == piped
+    assert len(spans(piped)) == 3
+    assert spans(piped)[0].where.startswith("<stdin>")
+
+
+def test_a_pipe_that_holds_more_than_is_looked_at() -> None:
+    data = b"\n".join(line(n, text="x" * 1000) for n in range(1, 101))
+    assert len(data) > interface.HEAD
+    assert names(list(read(["-"], stdin=io.BufferedReader(_Pipe(data))))) == [
+        f"span {n}" for n in range(1, 101)
+    ]
+
+
+def test_standard_input_that_is_empty() -> None:
+    with pytest.raises(InputError, match="<stdin>: holds no spans"):
+        list(read(["-"], stdin=io.BytesIO()))
+
+
+def test_files_are_read_one_after_the_other(write: Any) -> None:
+    found = list(read([write("b", line(1)), "-", Path(write("a", line(3)))], stdin=io.BytesIO(line(2))))
+    assert [batch.source for batch in found] == ["b", "<stdin>", "a"]
+    assert names(found) == ["span 1", "span 2", "span 3"]
+
+
+# ---- how it reads
+
+
+def test_lines_come_one_by_one(write: Any) -> None:
+    path = write("d.jsonl", line(1) + b"\n" + line(2) + b"\n" + b"{" * 100)
+    reader: Iterator[Batch] = read([path])
+    assert names([next(reader)]) == ["span 1"]
+    shutil.copy(path, "other")
+    assert names(list(reader)) == ["span 2"]
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(on: bool, write: Any) -> None:
+    path = write("d.jsonl", line(1) + b"\n" + line(2))
+    was = gc.isenabled()
+    try:
+        (gc.enable if on else gc.disable)()
+        for _ in read([path]):
+            assert gc.isenabled() is on
+        assert gc.isenabled() is on
+        with pytest.raises(InputError):
+            list(read(["nowhere"]))
+        assert gc.isenabled() is on
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
+def test_a_format_is_one_value_more(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON by its keys, bytes by their head, an envelope that holds several streams."""
+    span = spans(list(read([write("s", line(9))])))[0]
+    wrapped = interface.JsonFormat(
+        "wrapped",
+        lambda document: isinstance(document, list) and document[:1] == ["wrapped"],
+        lambda document, where, skipped: interface.Records([span] * document[1]),
+    )
+    stars = interface.BytesFormat(
+        "stars",
+        lambda head: head.startswith(b"*"),
+        lambda stream, where, skipped: (interface.Records([span]) for _ in stream),
+    )
+    halves = interface.Envelope(
+        "halves",
+        lambda head: b"|" in head,
+        lambda stream, where, skipped: (
+            interface.Inner(f"{where}, half {n}", io.BytesIO(half))
+            for n, half in enumerate(stream.read().split(b"|"))
+        ),
+    )
+    monkeypatch.setattr(inputs, "FORMATS", (halves, stars, wrapped, *inputs.FORMATS))
+    found = list(read([write("d", b'*\n*\n|["wrapped", 2]|' + line(1) + b"|{")]))
+    assert [(batch.format, len(batch.spans)) for batch in found] == [
+        ("stars+halves", 1),
+        ("stars+halves", 1),
+        ("wrapped+halves", 2),
+        ("otlp-json+halves", 1),
+        ("otlp-json+halves", 0),
+    ]
+    assert spans(found)[-1].where == "d, half 2"
+    assert [note.where for note in skipped(found)] == ["d, half 3:1"]
