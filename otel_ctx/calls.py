@@ -31,8 +31,10 @@ from otel_ctx.usage import agree, decide
 _CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
 _SAME_ID_NS = 600_000_000_000  # a response id that comes back later than this is another response
 _GAP_TOKENS = 64
-_GAP_SHARE = 0.05
-_FAR_SHARE = 0.4
+_GAP_SHARE = 0.05  # framing: below this nothing is missing
+_FAR_TOKENS = 400
+_FAR_SHARE = 0.4  # of the reported input that no text accounts for, where counts are estimates
+_FAR_EXACT = 0.15  # the same where they are exact: hidden instructions and framing are a few per cent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,13 +141,22 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
     reasons = span.reasons.union(*(r.reasons for r in records)) - {"not_captured", "logs_missing"}
     lost = t.lost - {"messages"} if messages.length else t.lost
     tools = span.tools or next((r.tools for r in records if r.tools), ())
-    system = span.system or next((r.system for r in records if r.system), ())
-    if tools:
-        lost -= {"tools"}
-        reasons -= {"schema_missing"}
+    system = _once(span.system or next((r.system for r in records if r.system), ()), messages)
+    if tools and not span.tools:
+        speaker = next(r for r in records if r.tools)
+        lost -= {"tools"} - speaker.telling.lost
+        reasons -= {"schema_missing"} - speaker.reasons
     usage = t.usage or next((r.telling.usage for r in records if r.telling.usage), None)
     lost = lost.union(*(r.telling.lost for r in records)) if not tools else lost
     return replace(span, telling=replace(t, lost=frozenset(lost), usage=usage), tools=tools, system=system, messages=messages, answer=answer, reasons=frozenset(reasons))
+
+
+def _once(system: tuple[Segment, ...], messages: Chain) -> tuple[Segment, ...]:
+    """A system prompt that stands in the messages too is one system prompt."""
+    if not system or not messages.tokens_by_kind[KIND_INDEX["system"]]:
+        return system
+    there = {s.digest for s in messages if s.kind == "system"}
+    return tuple(s for s in system if s.digest not in there)
 
 
 # ---- which spans tell of the same request
@@ -324,16 +335,17 @@ def _call(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: li
     rest = [t for t in group if t is not best]
     said = [best.telling, *(t.telling for t in rest)]
     tools = best.tools or next((t.tools for t in rest if t.tools), ())
-    system = best.system
+    system = _once(best.system, best.messages)
     if not system and not best.messages.tokens_by_kind[KIND_INDEX["system"]]:
         system = next((t.system for t in rest if t.system), ())
     merged = _merge_usage([usage[t.id] for t in (best, *rest)])
     provider, model = _provider_model(said, rules)
     lost = set(best.telling.lost)
     reasons = set(best.reasons)
-    if tools:
-        lost.discard("tools")
-        reasons.discard("schema_missing")
+    if tools and not best.tools:
+        speaker = next(t for t in rest if t.tools)
+        lost -= {"tools"} - speaker.telling.lost
+        reasons -= {"schema_missing"} - speaker.reasons
     prompt = Prompt(tools, system, best.messages)
     start = min(t.start_unix_nano for t in said)
     failed = next((t for t in said if t.status != "ok"), None)
@@ -419,7 +431,9 @@ def _completeness(prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost
     counted = sum(s.tokens or 0 for s in prompt.tools) + sum(s.tokens or 0 for s in prompt.system) + sum(chain.tokens_by_kind)
     missing = (usage.input or 0) - counted
     exact = not chain.estimated and not chain.unmeasured and all(s.method == "exact" for s in (*prompt.tools, *prompt.system))
-    if "tools" in gone and not prompt.tools:
+    if prompt.tools:
+        pass  # what a telling that has tools says of them stands: their schemas may be missing
+    elif "tools" in gone:
         tooled = chain.tokens_by_kind[KIND_INDEX["tool_call"]] or chain.tokens_by_kind[KIND_INDEX["tool_result"]]
         if not tooled and exact and usage.input is not None and missing <= max(_GAP_TOKENS, _GAP_SHARE * usage.input):
             gone.discard("tools")  # the numbers leave no room for tools
@@ -429,11 +443,12 @@ def _completeness(prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost
     else:
         gone.discard("tools")
         why.discard("schema_missing")
-    if stateful:
+    short = usage.input is not None and not chain.unmeasured and missing > max(_FAR_TOKENS, (_FAR_EXACT if exact else _FAR_SHARE) * usage.input)
+    if stateful or "server_side" in why or (not gone and not why and _answers_unseen(chain)):
         why.add("server_side")
         gone.add("head")
-    elif usage.input is not None and not chain.unmeasured and not why and missing > max(512, _FAR_SHARE * usage.input):
-        why.add("server_side" if _answers_unseen(chain) else "not_captured")
+    elif short and not why - {"schema_missing"} and not (why and missing <= _FAR_SHARE * (usage.input or 0)):
+        why.add("not_captured" if _carries_answers(chain) else "server_side")
         gone.add("head")
     if any(s.kind in ("image", "file") and s.bytes <= 0 for s in chain.new):
         why.add("media_placeholder")
@@ -442,9 +457,14 @@ def _completeness(prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost
 
 
 def _answers_unseen(chain: Chain) -> bool:
-    """The first message answers a tool call that is not there: the history lies on the server."""
+    """The first message is the result of a tool call that is not there: the history lies on the server."""
     first = next((s for s in chain if s.kind != "system"), None)
-    return first is not None and first.kind in ("tool_result", "tool_call", "assistant")
+    return first is not None and first.kind == "tool_result"
+
+
+def _carries_answers(chain: Chain) -> bool:
+    """The prompt holds answers of the model: the application sends its history itself."""
+    return any(chain.tokens_by_kind[KIND_INDEX[k]] for k in ("assistant", "tool_call", "thinking"))
 
 
 _ORDER: tuple[Reason, ...] = (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from otel_ctx.model import Break, Call, Chain, Prompt, Relation, Segment
+from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Relation, Segment, grown
 
 _SKEW_NS = 20_000_000  # a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
 _RECENT = 64  # open ends looked at when no history fits
@@ -35,9 +35,10 @@ class End:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """Where a call belongs. ``previous`` is the call that it continues, ``compared`` the one whose prompt it should have
+    """Where a call belongs. ``call`` is the call, its lost beginning restored where that could be done; ``previous`` is the call that it continues, ``compared`` the one whose prompt it should have
     kept (None after a hand-off to another agent, or where nothing was there to keep)."""
 
+    call: Call
     conversation: str
     turn: int
     relation: Relation
@@ -91,9 +92,11 @@ class Threads:
             gap = relation == "continues" and _misses_an_answer(end.call, call)
             end.extended = True
         previous = end.call if end is not None and relation != "new" else None
+        if previous is not None and "head" in call.completeness.lost:
+            call = restored(call, previous)
         compared = self._compared(call, conversation, previous) if relation in ("continues", "rewrites", "compacted") else None
         self._remember(call, End(call, conversation, turn))
-        return Placed(conversation, turn, relation, previous, compared, gap, parent)
+        return Placed(call, conversation, turn, relation, previous, compared, gap, parent)
 
     # ---- which history is continued
 
@@ -377,6 +380,34 @@ def common_prefix(a: str, b: str) -> int:
         else:
             high = middle
     return low
+
+
+# ---- a beginning that the dump lost
+
+
+_OVERLAP_SEGMENTS = 3  # fewer could be chance
+
+
+def restored(call: Call, previous: Call) -> Call:
+    """``call`` with what its span lost at the beginning, taken from the call before and marked ``inferred``.
+
+    Where a span's limit dropped the oldest attributes, what is left begins in the middle of the history that the call before
+    still has. It is taken only where all that both hold agrees: the end of the one is the beginning of the other."""
+    if "attributes_dropped" not in call.completeness.reasons:
+        return call
+    old, new = list(previous.prompt.messages), list(call.prompt.messages)
+    theirs, ours = [s.digest for s in old], [s.digest for s in new]
+    for overlap in range(min(len(old), len(new)), _OVERLAP_SEGMENTS - 1, -1):
+        if theirs[-overlap:] == ours[:overlap]:
+            break
+    else:
+        return call
+    head = [replace(s, inferred=True) for s in old[:-overlap]]
+    chain = grown(EMPTY_CHAIN, head + new, call.prompt.messages.messages)
+    system = call.prompt.system
+    if not system and "system" in call.completeness.lost:
+        system = tuple(replace(s, inferred=True) for s in previous.prompt.system)
+    return replace(call, prompt=replace(call.prompt, system=system, messages=chain))
 
 
 # ---- where two prompts part

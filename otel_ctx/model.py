@@ -6,8 +6,9 @@ The closed values below are the vocabulary of reports, span attributes and metri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
@@ -241,6 +242,30 @@ class Chain:
 
     def __len__(self) -> int:
         return self.length
+
+
+EMPTY_CHAIN = Chain(None, (), 0, 0, b"", (), ZERO, 0, 0, 0)
+
+
+def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
+    """``base`` and then ``segments``; ``messages`` is the number of messages of the whole."""
+    new = tuple(segments)
+    key, marks, by_kind = base.key, [], list(base.tokens_by_kind)
+    size, unmeasured, estimated = base.bytes, base.unmeasured, base.estimated
+    for s in new:
+        if s.kind != "system":
+            key = blake2b(key + s.digest.encode(), digest_size=16).digest()
+        marks.append(key)
+        size += s.bytes
+        if s.tokens is None:
+            unmeasured += 1
+        else:
+            by_kind[KIND_INDEX[s.kind]] += s.tokens
+            estimated += s.method != "exact"
+    return Chain(
+        base if base.length else None, new, base.length + len(new), messages, key, tuple(marks), tuple(by_kind), size,
+        unmeasured, estimated,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -307,7 +307,7 @@ def test_two_threads_count_at_once(by_tiktoken: Counter) -> None:
 
 FRAGMENTS = st.sampled_from([
     "\n", "\r\n", "\n\n", " ", "   ", "\t", "\u00a0", "\x0b", "a", "Word", "it's", "'S", "ABC", "7", "12345",
-    '"', '":"', "'", "/", "//", "\n/", ",", "{}", "!", "…", "_", "<|", "|>",
+    '"', ' "', '":"', "'", "/", "//", "\n/", ",", "{}", "!", "…", "_", "<|", "|>",
     "é", "e\u0301", "\u0301", "ǅ", "的", "世界", "か", "٣", "😀", "\u200d",
 ])  # fmt: skip
 
@@ -366,6 +366,8 @@ def test_a_panic_becomes_an_estimate(monkeypatch: pytest.MonkeyPatch, by_tiktoke
     def encode(text: str) -> list[int]:
         if text.startswith("panic"):
             raise PanicException("called `Option::unwrap()` on a `None` value")
+        if text.startswith("never"):
+            raise UnicodeEncodeError("utf-8", text, 0, 1, "surrogates not allowed")
         return [0] * by_tiktoken.count(text, "o200k_base")[0]
 
     fake_splintr(monkeypatch, encode)
@@ -375,7 +377,8 @@ def test_a_panic_becomes_an_estimate(monkeypatch: pytest.MonkeyPatch, by_tiktoke
     assert counter.count("hello world", "o200k_base") == (2, "exact")
     assert counter.engine == "splintr"
     assert counter.count("panic" + "x" * 35, "o200k_base") == (10, "estimated")
-    assert counter.describe()["failures"] == 1
+    assert counter.count("never" + "x" * 35, "o200k_base") == (10, "estimated")
+    assert counter.describe()["failures"] == 2
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])

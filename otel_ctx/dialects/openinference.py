@@ -451,11 +451,8 @@ def _units(value: str) -> int:
 def _tools(span: Span, flat: _Flat, wire: _Wire, prompt: _Prompt) -> None:
     """The definitions: as the body has them where they were not hidden, else the flat ones."""
     a = span.attributes
-    if wire.tools:
-        if flat.tools or span.dropped_attributes or "gen_ai.tool.definitions" in a:
-            prompt.tools = wire.tools
-        else:  # OPENINFERENCE_HIDE_LLM_TOOLS
-            prompt.miss("redacted", "tools")
+    if wire.tools:  # OPENINFERENCE_HIDE_LLM_TOOLS leaves them in the body, beside the messages that it shows
+        prompt.tools = wire.tools
         return
     items, start, _ = indexed(flat.tools)
     if items:

@@ -114,7 +114,7 @@ class Engine:
         for call in folded.calls:
             placed = placing.place(call)
             thread = threads.setdefault(placed.conversation, _Thread())
-            step = self._step(call, placed, thread, factors, conflicts.get(call.id, ()))
+            step = self._step(placed, thread, factors, conflicts.get(call.id, ()))
             results = [r for check in CHECKS for r in check(step)]
             results = [r for r in results if not (isinstance(r, Finding) and r.kind in self._settings.ignore)]
             kinds = tuple(dict.fromkeys(r.kind for r in results if isinstance(r, Finding)))
@@ -185,8 +185,9 @@ class Engine:
     # ---- judging
 
     def _step(
-        self, call: Call, placed: Placed, thread: _Thread, factors: _Factors, conflicts: Sequence[str]
+        self, placed: Placed, thread: _Thread, factors: _Factors, conflicts: Sequence[str]
     ) -> Step:
+        call = placed.call
         tokens = factors.tokens(call)
         usage, method = _depth(call, tokens)
         context = context_of(call, usage, method, thread.usages, self._rules, self._settings.limits)
@@ -246,7 +247,10 @@ def _counted(call: Call) -> tuple[int, bool]:
 
 
 def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:
-    """Tokens in the window: the provider's own number, else what was counted of a prompt that was seen whole."""
+    """Tokens in the window: the provider's own number, else what was counted of a prompt that was seen whole. A sum over
+    several calls is no depth."""
+    if "aggregate_only" in call.completeness.reasons:
+        return None, "unmeasured"
     if call.usage.input is not None:
         return call.usage.input, "exact"
     if call.completeness.status == "full":

@@ -11,19 +11,17 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from operator import add
 from typing import Any, Generic, TypeVar
 
 import xxhash
 
 from otel_ctx.engine.texts import Texts
-from otel_ctx.model import KIND_INDEX, ZERO, Chain, Method, Part, Raw, Reason, Segment
+from otel_ctx.model import EMPTY_CHAIN as EMPTY
+from otel_ctx.model import Chain, Method, Part, Raw, Reason, Segment, grown
 from otel_ctx.parts import MASKS, loads, read_messages, read_system, read_tools, salvage
 
 Count = Callable[[str, str], tuple[int, Method]]
 """(text, encoding) -> (tokens, how sure)."""
-
-EMPTY = Chain(None, (), 0, 0, b"", (), ZERO, 0, 0, 0)
 
 _MEDIA = ("image", "file")
 _LIKE_JSON = re.compile(r'\s*(\[\s*[\[{"\]]|\{\s*["}])')
@@ -92,7 +90,10 @@ class Assembler:
                 return known, set()
         value, reasons = _opened(raw.value)
         parts = read_tools(value) if raw.shape == "tools" else read_system(value)
-        segments = tuple(self.segment(p, encoding) for p in parts)
+        seen = _unmasked(parts)
+        if len(seen) < len(parts):
+            reasons = reasons | {"redacted"}
+        segments = tuple(self.segment(p, encoding) for p in seen)
         if key is not None and not reasons:
             self._sections.put((raw.shape, encoding, key), segments)
         return segments, reasons
@@ -103,7 +104,7 @@ class Assembler:
             return ()
         value, _ = _opened(raw.value)
         parts, _ = read_messages(value)
-        return tuple(self.segment(p, encoding) for p in parts)
+        return tuple(self.segment(p, encoding) for p in _unmasked(parts))
 
     def chain(self, raw: Raw | None, encoding: str, thread: str) -> tuple[Chain, set[Reason]]:
         """The segments of a list of messages. ``thread`` (a conversation id, else a trace id) is only a hint where to look
@@ -112,9 +113,7 @@ class Assembler:
             return EMPTY, set()
         text = raw.value
         if not isinstance(text, str) or text[:1] != "[" or text[-1:] != "]":
-            value, reasons = _opened(text)
-            parts, count = read_messages(value)
-            return self.extend(EMPTY, parts, count, encoding), reasons
+            return self._whole(text, encoding)
         known, hasher = self._find(text, encoding, thread)
         if known is not None and len(text) == known.length + 1:
             return known.chain, set()
@@ -122,50 +121,34 @@ class Assembler:
         try:
             value = loads("[" + text[start + 1 :])
         except ValueError:
-            value, reasons = _opened(text)
-            parts, count = read_messages(value)
-            return self.extend(EMPTY, parts, count, encoding), reasons
+            return self._whole(text, encoding)
         parts, count = read_messages(value, base.messages)
-        chain = self.extend(base, parts, count, encoding)
+        seen = _unmasked(parts)
+        chain = self.extend(base, seen, count, encoding)
+        if len(seen) < len(parts):
+            return chain, {"redacted"}
         self._remember(text, start, hasher, chain, encoding, thread)
         return chain, set()
 
+    def _whole(self, value: Any, encoding: str) -> tuple[Chain, set[Reason]]:
+        value, reasons = _opened(value)
+        parts, count = read_messages(value)
+        seen = _unmasked(parts)
+        if len(seen) < len(parts):
+            reasons = reasons | {"redacted"}
+        return self.extend(EMPTY, seen, count, encoding), reasons
+
     def extend(self, base: Chain, parts: list[Part], messages: int, encoding: str) -> Chain:
         """``base`` and then ``parts``; ``messages`` is the number of messages of the whole."""
-        key, marks, by_kind = base.key, [], list(base.tokens_by_kind)
-        size, unmeasured, estimated = base.bytes, base.unmeasured, base.estimated
-        segments = []
-        for part in parts:
-            s = self.segment(part, encoding)
-            segments.append(s)
-            if s.kind != "system":
-                key = blake2b(key + s.digest.encode(), digest_size=16).digest()
-            marks.append(key)
-            size += s.bytes
-            if s.tokens is None:
-                unmeasured += 1
-            else:
-                by_kind[KIND_INDEX[s.kind]] += s.tokens
-                estimated += s.method != "exact"
-        return Chain(
-            base if base.length else None, tuple(segments), base.length + len(segments), messages, key, tuple(marks),
-            tuple(by_kind), size, unmeasured, estimated,
-        )  # fmt: skip
+        return grown(base, [self.segment(p, encoding) for p in parts], messages)
 
     def append(self, base: Chain, other: Chain) -> Chain:
         """``base`` and then the segments of ``other``, their paths counted on from ``base``."""
-        segments, key, marks = [], base.key, []
+        moved = []
         for s in other:
             rest = s.path.partition("].")[2]
-            segments.append(replace(s, path=f"messages[{base.messages}].{rest}" if rest else s.path))
-            if s.kind != "system":
-                key = blake2b(key + s.digest.encode(), digest_size=16).digest()
-            marks.append(key)
-        return Chain(
-            base if base.length else None, tuple(segments), base.length + other.length, base.messages + other.messages,
-            key, tuple(marks), tuple(map(add, base.tokens_by_kind, other.tokens_by_kind)), base.bytes + other.bytes,
-            base.unmeasured + other.unmeasured, base.estimated + other.estimated,
-        )  # fmt: skip
+            moved.append(replace(s, path=f"messages[{base.messages}].{rest}" if rest else s.path))
+        return grown(base, moved, base.messages + other.messages)
 
     def segment(self, part: Part, encoding: str) -> Segment:
         kind, role, name, path, text, marker, call_id, size = part
@@ -183,7 +166,7 @@ class Assembler:
         return Segment(kind, role, name, path, length, tokens, method, digest, marker, call_id)
 
     def _measure(self, kind: str, name: str, text: str, size: int, encoding: str) -> tuple[int, int | None, Method]:
-        if kind in _MEDIA or (kind == "thinking" and not text) or text in MASKS:
+        if kind in _MEDIA or (kind == "thinking" and not text):
             return size, None, "unmeasured"
         tokens, method = self._count(f"{name}{text}" if kind == "tool_call" else text, encoding)
         return size, tokens, method
@@ -227,6 +210,11 @@ def _absorb(hasher: Any, text: str, start: int, end: int) -> None:
 
 def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _unmasked(parts: list[Part]) -> list[Part]:
+    """Without the texts that an instrumentation put where content was hidden."""
+    return [p for p in parts if p.text not in MASKS]
 
 
 def _digest_of(value: Any) -> bytes | None:

@@ -30,8 +30,9 @@ def loss_of(step: Step, at: Break) -> Loss:
     if old is None:
         return Loss(at.tokens, "predicted")
     kept = _kept(old, at) * tokens.factor
-    total = call.usage.input if call.usage.input is not None else tokens.counted * tokens.factor
-    lost = max(0, min(at.tokens, round(total - kept)))  # no call reads again more than it holds
+    lost = max(
+        0, min(at.tokens, round(tokens.counted * tokens.factor - kept))
+    )  # no call reads more than it holds
     read = call.usage.cache_read
     if read is None:
         return Loss(lost, "predicted")

@@ -14,6 +14,7 @@ from otel_ctx.parts import MASKS, loads
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
 _SUMMARY_TOKENS = 40  # less is a placeholder
 _REPLACED = 4  # segments that a summary replaces, at least
+_CUT_TAIL = 96  # characters at the end of a text that was cut which may be the mark of the cut
 _NOTHING: tuple[Segment, ...] = ()
 
 _WHY: dict[Reason, tuple[str, Lost | None]] = {
@@ -61,7 +62,9 @@ def not_seen(step: Step) -> Iterator[NotChecked]:
 
 def _why(call: Call) -> str:
     reasons = call.completeness.reasons
-    words, lost = next(((_WHY[r]) for r in _WHY if r in reasons), ("part of the prompt was not seen", None))
+    words, lost = next((_WHY[r] for r in _WHY if r in reasons), ("part of the prompt was not seen", None))
+    if lost == "content" and call.completeness.status == "partial":
+        words, lost = "part of the prompt was not recorded", "part"
     return f"{words}. {fix_for(lost, call.scope, call.scope_version)}" if lost else words
 
 
@@ -86,6 +89,8 @@ def doubtful(step: Step) -> Iterator[NotChecked]:
         yield NotChecked(check, f"contents are masked. {fix}", (id_,))
     elif any(s.method == "unmeasured" and s.kind not in ("image", "file") for s in sides):
         yield NotChecked(check, "the text that differs was not recorded", (id_,))
+    elif _at_a_cut(step, at):
+        yield NotChecked(check, "the text differs where it was cut when it was recorded", (id_,))
     elif any(s.inferred for s in sides):
         yield NotChecked(check, "the text that differs was restored from an earlier answer", (id_,))
     elif loss_of(step, at).denied:
@@ -94,6 +99,19 @@ def doubtful(step: Step) -> Iterator[NotChecked]:
             "the provider read more from its cache than the recorded text allows: it may not be what was sent",
             (id_,),
         )
+
+
+def _at_a_cut(step: Step, at: Break) -> bool:
+    """Values were cut, and the difference lies where such a cut would: at the end of a text, or in the last one."""
+    calls = [c for c in (step.call, step.compared) if c is not None]
+    if not any({"value_cut", "message_cut"} & set(c.completeness.reasons) for c in calls):
+        return False
+    if any(at.index == len(c.prompt) - 1 for c in calls):
+        return True
+    sides = [s for s in (at.before, at.after) if s is not None]
+    return at.char_offset is not None and any(
+        len(step.text(s.digest) or "") - at.char_offset <= _CUT_TAIL for s in sides
+    )
 
 
 # ---- causes, the most specific first (the order stands in ``otel_ctx.findings``)

@@ -47,7 +47,7 @@ def content_not_captured(step: Step) -> Iterator[Finding]:
     elif "not_captured" in reasons and seen.lost != {"tools"}:
         yield _finding(
             step, "content_not_captured", "info", "Part of the prompt is not recorded",
-            f"{_scope(step)}; the provider counts more tokens than the recorded text has", _fix(step, "content"),
+            f"{_scope(step)}; the provider counts more tokens than the recorded text has", _fix(step, "part"),
             "inferred",
         )  # fmt: skip
     if "schema_missing" in reasons and not unseen:

@@ -13,9 +13,11 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Literal, get_args
 
-Lost = Literal["content", "masked", "tools", "logs", "reference", "cut", "attributes", "usage", "double"]
-"""What was lost: message contents, contents behind a mask, tool definitions, log records, stored contents, the end of a
-value, whole attributes, token numbers; ``double``: nothing, but a call is told twice."""
+Lost = Literal[
+    "content", "part", "masked", "tools", "logs", "reference", "cut", "attributes", "usage", "double"
+]
+"""What was lost: all message contents, some of them, contents behind a mask, tool definitions, log records, stored
+contents, the end of a value, whole attributes, token numbers; ``double``: nothing, but a call is told twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,9 +153,11 @@ class Counter:
             return count(text), True
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
-        except UnicodeEncodeError:
-            # Half of a character in UTF-16. tiktoken counts it as U+FFFD, as a JSON encoder on the way would send it.
-            return self._safely(count, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-        except BaseException:
+        except BaseException as error:  # a native module may panic, which is no Exception
+            if isinstance(error, UnicodeEncodeError):
+                # Half of a character in UTF-16. tiktoken counts it as U+FFFD, as a JSON encoder would send it.
+                mended = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                if mended != text:
+                    return self._safely(count, mended)
             self._failures += 1
             return estimates.by_bytes(text), False
