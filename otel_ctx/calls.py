@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from otel_ctx.model import (
+    EMPTY_CHAIN,
     KIND_INDEX,
     Call,
     Chain,
@@ -33,6 +34,7 @@ _SAME_ID_NS = 600_000_000_000  # a response id that comes back later than this i
 _GAP_TOKENS = 64
 _GAP_SHARE = 0.05  # framing: below this nothing is missing
 _FAR_TOKENS = 400
+_FRAMING = 8  # tokens that a provider puts round a message, at most
 _FAR_SHARE = 0.4  # of the reported input that no text accounts for, where counts are estimates
 _FAR_EXACT = 0.15  # the same where they are exact: hidden instructions and framing are a few per cent
 
@@ -72,7 +74,9 @@ Extend = Callable[[Chain, Iterable[Chain]], Chain]
 """One chain out of several that follow each other (content that came in single log records)."""
 
 
-def fold(told: Sequence[Told], parents: Mapping[tuple[str, str], str], rules: Rules, extend: Extend) -> Folded:
+def fold(
+    told: Sequence[Told], parents: Mapping[tuple[str, str], str], rules: Rules, extend: Extend
+) -> Folded:
     """``told``: everything told, in any order; ``parents``: (trace, span) -> parent span id of every span seen."""
     spans, orphans = _join_content(told, extend)
     calls = [t for t in spans if t.telling.role == "call"]
@@ -103,7 +107,10 @@ def _join_content(told: Sequence[Told], extend: Extend) -> tuple[list[Told], lis
         key = (t.telling.trace_id, t.telling.span_id)
         if t.telling.role == "content":
             content[key].append(t)
-        elif key not in spans or (spans[key].content, spans[key].telling.role == "call") < (t.content, t.telling.role == "call"):
+        elif key not in spans or (spans[key].content, spans[key].telling.role == "call") < (
+            t.content,
+            t.telling.role == "call",
+        ):
             spans[key] = t
     orphans: list[Told] = []
     for key, records in content.items():
@@ -114,16 +121,11 @@ def _join_content(told: Sequence[Told], extend: Extend) -> tuple[list[Told], lis
             if speaker is None:
                 orphans += records
                 continue
-            span = replace(speaker, telling=replace(speaker.telling, role="call"), messages=_nothing(speaker), answer=())
+            span = replace(
+                speaker, telling=replace(speaker.telling, role="call"), messages=EMPTY_CHAIN, answer=()
+            )
         spans[key] = _with_content(span, records, extend)
     return list(spans.values()), orphans
-
-
-def _nothing(t: Told) -> Chain:
-    chain = t.messages
-    while chain.base is not None:
-        chain = chain.base
-    return replace(chain, new=(), length=0, messages=0, key=b"", marks=(), tokens_by_kind=(0,) * len(chain.tokens_by_kind), bytes=0, unmeasured=0, estimated=0)
 
 
 def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
@@ -148,7 +150,15 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
         reasons -= {"schema_missing"} - speaker.reasons
     usage = t.usage or next((r.telling.usage for r in records if r.telling.usage), None)
     lost = lost.union(*(r.telling.lost for r in records)) if not tools else lost
-    return replace(span, telling=replace(t, lost=frozenset(lost), usage=usage), tools=tools, system=system, messages=messages, answer=answer, reasons=frozenset(reasons))
+    return replace(
+        span,
+        telling=replace(t, lost=frozenset(lost), usage=usage),
+        tools=tools,
+        system=system,
+        messages=messages,
+        answer=answer,
+        reasons=frozenset(reasons),
+    )
 
 
 def _once(system: tuple[Segment, ...], messages: Chain) -> tuple[Segment, ...]:
@@ -247,7 +257,10 @@ def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
 
 
 def _join_across_traces(
-    calls: list[Told], usage: Mapping[str, Usage], find: Callable[[str], str], join: Callable[[str, str], None]
+    calls: list[Told],
+    usage: Mapping[str, Usage],
+    find: Callable[[str], str],
+    join: Callable[[str, str], None],
 ) -> None:
     """Two instrumentations whose spans lie in different traces: one inside the other in time, another scope, equal numbers,
     and each has exactly one such partner."""
@@ -287,7 +300,9 @@ def _two_clothes(a: Told, b: Told) -> bool:
 # ---- sums
 
 
-def _below(groups: list[list[Told]], sums: list[Told], parents: Mapping[tuple[str, str], str]) -> dict[str, tuple[str, ...]]:
+def _below(
+    groups: list[list[Told]], sums: list[Told], parents: Mapping[tuple[str, str], str]
+) -> dict[str, tuple[str, ...]]:
     """For each aggregate span the first members of the groups that lie below it."""
     ids = {a.id for a in sums}
     out: dict[str, list[str]] = defaultdict(list)
@@ -309,7 +324,10 @@ def _has_sum_above(a: Told, sums: list[Told], parents: Mapping[tuple[str, str], 
 
 
 def _check_sums(
-    sums: list[Told], below: Mapping[str, tuple[str, ...]], usage: Mapping[str, Usage], calls: Mapping[str, Call]
+    sums: list[Told],
+    below: Mapping[str, tuple[str, ...]],
+    usage: Mapping[str, Usage],
+    calls: Mapping[str, Call],
 ) -> list[tuple[str, str, tuple[str, ...]]]:
     out = []
     for a in sums:
@@ -323,7 +341,13 @@ def _check_sums(
         total, last = sum(i or 0 for i in inputs), inputs[-1]
         # frameworks write the sum, the last call's numbers, or a sum over the agent's whole life: none is wrong by itself
         if mine.input < total and mine.input not in inputs and mine.input != last:
-            out.append((a.id, f"input {mine.input:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls", members))
+            out.append(
+                (
+                    a.id,
+                    f"input {mine.input:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls",
+                    members,
+                )
+            )
     return out
 
 
@@ -331,7 +355,15 @@ def _check_sums(
 
 
 def _call(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: list[Told]) -> Call:
-    best = max(group, key=lambda t: (t.content, usage[t.id].input is not None, bool(t.telling.response_id), -t.telling.start_unix_nano))
+    best = max(
+        group,
+        key=lambda t: (
+            t.content,
+            usage[t.id].input is not None,
+            bool(t.telling.response_id),
+            -t.telling.start_unix_nano,
+        ),
+    )
     rest = [t for t in group if t is not best]
     said = [best.telling, *(t.telling for t in rest)]
     tools = best.tools or next((t.tools for t in rest if t.tools), ())
@@ -349,7 +381,10 @@ def _call(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: li
     prompt = Prompt(tools, system, best.messages)
     start = min(t.start_unix_nano for t in said)
     failed = next((t for t in said if t.status != "ok"), None)
-    refs = tuple(SpanRef(t.trace_id, t.span_id, "primary" if i == 0 else "duplicate", t.scope) for i, t in enumerate(said))
+    refs = tuple(
+        SpanRef(t.trace_id, t.span_id, "primary" if i == 0 else "duplicate", t.scope)
+        for i, t in enumerate(said)
+    )
     refs += tuple(SpanRef(a.telling.trace_id, a.telling.span_id, "aggregate", a.telling.scope) for a in above)
     return Call(
         id=best.id,
@@ -369,11 +404,16 @@ def _call(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: li
         model=model,
         response_id=_said(said, "response_id"),
         previous_response_id=_said(said, "previous_response_id"),
-        conversation_hint=_said(said, "conversation_hint") or next((a.telling.conversation_hint for a in above if a.telling.conversation_hint), ""),
+        conversation_hint=_said(said, "conversation_hint")
+        or next((a.telling.conversation_hint for a in above if a.telling.conversation_hint), ""),
         start_unix_nano=start,
         end_unix_nano=max(t.end_unix_nano for t in said),
-        first_token_unix_nano=min((t.first_token_unix_nano for t in said if t.first_token_unix_nano), default=None),
-        completeness=_completeness(prompt, merged, frozenset(reasons), frozenset(lost), bool(_said(said, "previous_response_id"))),
+        first_token_unix_nano=min(
+            (t.first_token_unix_nano for t in said if t.first_token_unix_nano), default=None
+        ),
+        completeness=_completeness(
+            prompt, merged, frozenset(reasons), frozenset(lost), bool(_said(said, "previous_response_id"))
+        ),
         usage=merged,
         prompt=prompt,
         answer=best.answer or next((t.answer for t in rest if t.answer), ()),
@@ -390,17 +430,33 @@ def _aggregate_only(a: Told, usage: Usage, rules: Rules) -> Call:
     return replace(call, completeness=Completeness(status, reasons, call.completeness.lost))
 
 
-def _said(tellings: Sequence[Telling], name: Literal["service", "agent", "operation", "platform", "provider", "response_id", "previous_response_id", "conversation_hint"]) -> str:
+def _said(
+    tellings: Sequence[Telling],
+    name: Literal[
+        "service",
+        "agent",
+        "operation",
+        "platform",
+        "provider",
+        "response_id",
+        "previous_response_id",
+        "conversation_hint",
+    ],
+) -> str:
     return next((v for t in tellings if (v := getattr(t, name))), "")
 
 
 def _provider_model(said: Sequence[Telling], rules: Rules) -> tuple[str, str]:
-    model = next((t.response_model for t in said if t.response_model), "") or next((t.request_model for t in said if t.request_model), "")
+    model = next((t.response_model for t in said if t.response_model), "") or next(
+        (t.request_model for t in said if t.request_model), ""
+    )
     return rules.provider_of(next((t.provider for t in said if t.provider), ""), model), model
 
 
 def _merge_usage(usages: list[Usage]) -> Usage:
-    first = max(usages, key=lambda u: sum(v is not None for v in (u.input, u.output, u.cache_read, u.cache_write)))
+    first = max(
+        usages, key=lambda u: sum(v is not None for v in (u.input, u.output, u.cache_read, u.cache_write))
+    )
     merged = first
     for u in usages:
         merged = replace(
@@ -418,24 +474,47 @@ def _merge_usage(usages: list[Usage]) -> Usage:
     return merged
 
 
-def _completeness(prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost: frozenset[str], stateful: bool) -> Completeness:
+def _completeness(
+    prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost: frozenset[str], stateful: bool
+) -> Completeness:
     """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole."""
     why, gone = set(reasons), set(lost)
     chain = prompt.messages
     seen = [s for s in chain.new if s.method != "unmeasured"] or (chain.length > len(chain.new))
     if not chain.length or not seen:
-        if chain.length == 0 and not why & {"redacted", "reference_missing", "unparsable", "logs_missing", "attributes_dropped"}:
+        if chain.length == 0 and not why & {
+            "redacted",
+            "reference_missing",
+            "unparsable",
+            "logs_missing",
+            "attributes_dropped",
+        }:
             why.add("not_captured")
         status: Status = "usage_only" if usage.input is not None or usage.output is not None else "none"
         return Completeness(status, _ordered(why), frozenset({"messages"}))
-    counted = sum(s.tokens or 0 for s in prompt.tools) + sum(s.tokens or 0 for s in prompt.system) + sum(chain.tokens_by_kind)
+    counted = (
+        sum(s.tokens or 0 for s in prompt.tools)
+        + sum(s.tokens or 0 for s in prompt.system)
+        + sum(chain.tokens_by_kind)
+    )
     missing = (usage.input or 0) - counted
-    exact = not chain.estimated and not chain.unmeasured and all(s.method == "exact" for s in (*prompt.tools, *prompt.system))
+    exact = (
+        not chain.estimated
+        and not chain.unmeasured
+        and all(s.method == "exact" for s in (*prompt.tools, *prompt.system))
+    )
     if prompt.tools:
         pass  # what a telling that has tools says of them stands: their schemas may be missing
     elif "tools" in gone:
-        tooled = chain.tokens_by_kind[KIND_INDEX["tool_call"]] or chain.tokens_by_kind[KIND_INDEX["tool_result"]]
-        if not tooled and exact and usage.input is not None and missing <= max(_GAP_TOKENS, _GAP_SHARE * usage.input):
+        tooled = (
+            chain.tokens_by_kind[KIND_INDEX["tool_call"]] or chain.tokens_by_kind[KIND_INDEX["tool_result"]]
+        )
+        if (
+            not tooled
+            and exact
+            and usage.input is not None
+            and missing <= max(_GAP_TOKENS, _GAP_SHARE * usage.input)
+        ):
             gone.discard("tools")  # the numbers leave no room for tools
             why.discard("schema_missing")
         else:
@@ -443,7 +522,9 @@ def _completeness(prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost
     else:
         gone.discard("tools")
         why.discard("schema_missing")
-    short = usage.input is not None and not chain.unmeasured and missing > max(_FAR_TOKENS, (_FAR_EXACT if exact else _FAR_SHARE) * usage.input)
+    room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
+    share = _FAR_EXACT if exact else _FAR_SHARE
+    short = usage.input is not None and not chain.unmeasured and missing > max(room, share * usage.input)
     if stateful or "server_side" in why or (not gone and not why and _answers_unseen(chain)):
         why.add("server_side")
         gone.add("head")
@@ -458,8 +539,7 @@ def _completeness(prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost
 
 def _answers_unseen(chain: Chain) -> bool:
     """The first message is the result of a tool call that is not there: the history lies on the server."""
-    first = next((s for s in chain if s.kind != "system"), None)
-    return first is not None and first.kind == "tool_result"
+    return chain.first is not None and chain.first.kind == "tool_result"
 
 
 def _carries_answers(chain: Chain) -> bool:

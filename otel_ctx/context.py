@@ -72,7 +72,9 @@ def growth_of(usages: Sequence[int]) -> float | None:
     if n < _MIN_POINTS:
         return None
     mean_x, mean_y = (n - 1) / 2, sum(usages) / n
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in enumerate(usages)) / sum((x - mean_x) ** 2 for x in range(n))
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in enumerate(usages)) / sum(
+        (x - mean_x) ** 2 for x in range(n)
+    )
     return round(slope, 2)
 
 
@@ -88,7 +90,18 @@ def context_of(
     headroom = limit - usage - reserve
     turns = round(max(headroom, 0) / growth, 1) if growth is not None and growth > 0 else None
     share = usage / limit
-    return Context(usage, method, limit, source, reserve, round(share, 4), headroom, turns, growth, _band(share, headroom, turns, limits.bands))
+    return Context(
+        usage,
+        method,
+        limit,
+        source,
+        reserve,
+        round(share, 4),
+        headroom,
+        turns,
+        growth,
+        _band(share, headroom, turns, limits.bands),
+    )
 
 
 def _band(share: float, headroom: int, turns: float | None, bands: Bands) -> Band:

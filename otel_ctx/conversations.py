@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Relation, Segment, grown
 
-_SKEW_NS = 20_000_000  # a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
+_SKEW_NS = (
+    20_000_000  # a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
+)
 _RECENT = 64  # open ends looked at when no history fits
 _OVERLAP = 0.5  # share of an earlier history that has to be there again to call it rewritten
 _SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
@@ -70,7 +72,9 @@ class _Recent:
 class Threads:
     """Places calls, which must come in the order of their starts. Bounded: ``size`` histories are remembered."""
 
-    def __init__(self, parents: Mapping[tuple[str, str], str], text: Callable[[str], str | None], size: int = 20_000) -> None:
+    def __init__(
+        self, parents: Mapping[tuple[str, str], str], text: Callable[[str], str | None], size: int = 20_000
+    ) -> None:
         self._parents = parents
         self._text = text
         self._by_key = _Recent(size)
@@ -94,7 +98,11 @@ class Threads:
         previous = end.call if end is not None and relation != "new" else None
         if previous is not None and "head" in call.completeness.lost:
             call = restored(call, previous)
-        compared = self._compared(call, conversation, previous) if relation in ("continues", "rewrites", "compacted") else None
+        compared = (
+            self._compared(call, conversation, previous)
+            if relation in ("continues", "rewrites", "compacted")
+            else None
+        )
         self._remember(call, End(call, conversation, turn))
         return Placed(call, conversation, turn, relation, previous, compared, gap, parent)
 
@@ -119,13 +127,19 @@ class Threads:
         found = self._by_overlap(call)
         if found is not None:
             return found
-        return None, "joined" if any(s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain) else "new"
+        return None, "joined" if any(
+            s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain
+        ) else "new"
 
     def _by_prefix(self, call: Call) -> tuple[End, Relation] | None:
         chain = call.prompt.messages
         equal = [e for e in self._by_key.get(chain.key) if _before(e.call, call)]
         for key, following in _positions(chain):
-            fits = [e for e in self._by_key.get(key) if _before(e.call, call) and not _foreign(e.call, call, following)]
+            fits = [
+                e
+                for e in self._by_key.get(key)
+                if _before(e.call, call) and not _foreign(e.call, call, following)
+            ]
             if fits and key != chain.key:
                 best = max(fits, key=lambda e: _score(e, call, following))
                 return best, "forks" if best.extended and not _same_hint(best.call, call) else "continues"
@@ -158,7 +172,7 @@ class Threads:
     def _by_server(self, call: Call) -> End | None:
         """The history lies on the server: a tool result names the tool call that it answers; a growing input in the same
         trace or session is the next best word."""
-        first = next((s for s in call.prompt.messages if s.kind != "system"), None)
+        first = call.prompt.messages.first
         if first is not None and first.call_id and first.kind == "tool_result":
             ends = [e for e in self._by_tool_call.get(first.call_id) if _before(e.call, call)]
             if ends:
@@ -187,7 +201,12 @@ class Threads:
                 continue
             shared = len(mine & theirs) / min(len(mine), len(theirs))
             lost_before = head_lost or "head" in e.call.completeness.lost
-            if carries and shared >= _OVERLAP and (lost_before or len(mine & theirs) >= 2) and (best is None or (shared, i) > best[:2]):
+            if (
+                carries
+                and shared >= _OVERLAP
+                and (lost_before or len(mine & theirs) >= 2)
+                and (best is None or (shared, i) > best[:2])
+            ):
                 best = (shared, i, e)
         if best is not None:
             if head_lost or "head" in best[2].call.completeness.lost:
@@ -197,17 +216,24 @@ class Threads:
 
     def _compaction(self, call: Call, carries: bool) -> tuple[End, Relation] | None:
         """A summary in the place of a long history: same agent, same session or trace, same tools, a much smaller window."""
-        first = next((s for s in call.prompt.messages if s.kind != "system"), None)
+        first = call.prompt.messages.first
         for group in _groups(call):
             for e in reversed(self._by_group.get(group)):
                 old = e.call
-                if e.extended or not _before(old, call) or old.agent != call.agent or _digest(old.prompt.tools) != _digest(call.prompt.tools):
+                if (
+                    e.extended
+                    or not _before(old, call)
+                    or old.agent != call.agent
+                    or _digest(old.prompt.tools) != _digest(call.prompt.tools)
+                ):
                     continue
                 if old.prompt.messages.length < 6 or not _shrunk(old, call):
                     continue
                 same_system = _digest(old.prompt.system) == _digest(call.prompt.system)
                 begins_alike = first is not None and first.digest in self._digests(e)
-                if same_system and (_same_hint(old, call) or begins_alike or (carries and group[0] == "trace")):
+                if same_system and (
+                    _same_hint(old, call) or begins_alike or (carries and group[0] == "trace")
+                ):
                     return e, "compacted"
         return None
 
@@ -305,7 +331,9 @@ def _same_hint(a: Call, b: Call) -> bool:
 
 
 def _other_hint(a: Call, b: Call) -> bool:
-    return bool(a.conversation_hint) and bool(b.conversation_hint) and a.conversation_hint != b.conversation_hint
+    return (
+        bool(a.conversation_hint) and bool(b.conversation_hint) and a.conversation_hint != b.conversation_hint
+    )
 
 
 def _answers(old: Call, following: Segment | None) -> bool:
@@ -319,7 +347,13 @@ def _foreign(old: Call, new: Call, following: Segment | None) -> bool:
 
 def _score(end: End, call: Call, following: Segment | None) -> tuple[bool, bool, bool, bool, int]:
     old = end.call
-    return (_answers(old, following), _same_hint(old, call), not end.extended, old.trace_id == call.trace_id, old.start_unix_nano)
+    return (
+        _answers(old, following),
+        _same_hint(old, call),
+        not end.extended,
+        old.trace_id == call.trace_id,
+        old.start_unix_nano,
+    )
 
 
 def _groups(call: Call) -> Iterator[tuple[str, str]]:
@@ -472,7 +506,9 @@ def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break
     return _break(old, index + same, a_rest, b_rest, text)
 
 
-def _break(old: Call, index: int, a: list[Segment], b: list[Segment], text: Callable[[str], str | None]) -> Break:
+def _break(
+    old: Call, index: int, a: list[Segment], b: list[Segment], text: Callable[[str], str | None]
+) -> Break:
     before, after = (a[0] if a else None), (b[0] if b else None)
     later_a, later_b = {s.digest for s in a}, {s.digest for s in b}
     offset = None

@@ -228,6 +228,7 @@ class Chain:
     marks: tuple[bytes, ...]
     tokens_by_kind: tuple[int, ...]  # in the order of KINDS
     bytes: int
+    first: Segment | None  # that is not of the system prompt
     unmeasured: int  # segments without a token count
     estimated: int  # segments whose count is not exact
 
@@ -244,7 +245,7 @@ class Chain:
         return self.length
 
 
-EMPTY_CHAIN = Chain(None, (), 0, 0, b"", (), ZERO, 0, 0, 0)
+EMPTY_CHAIN = Chain(None, (), 0, 0, b"", (), ZERO, 0, None, 0, 0)
 
 
 def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
@@ -262,9 +263,10 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
         else:
             by_kind[KIND_INDEX[s.kind]] += s.tokens
             estimated += s.method != "exact"
+    first = base.first or next((s for s in new if s.kind != "system"), None)
     return Chain(
         base if base.length else None, new, base.length + len(new), messages, key, tuple(marks), tuple(by_kind), size,
-        unmeasured, estimated,
+        first, unmeasured, estimated,
     )  # fmt: skip
 
 
@@ -459,5 +461,7 @@ class Analysis:
     log_records: int
     orphans: int  # content records whose span never came
     unassigned_bytes: int
-    foreign: tuple[tuple[str, int], ...]  # scopes that look like a model's telemetry but that no dialect knows
+    foreign: tuple[
+        tuple[str, int], ...
+    ]  # scopes that look like a model's telemetry but that no dialect knows
     text: Callable[[str], str | None]

@@ -27,7 +27,12 @@ def test_every_loss_has_a_fix_for_a_library_that_nobody_knows(lost: Lost) -> Non
 @pytest.mark.parametrize(
     ("lost", "scope", "version", "words"),
     [
-        ("content", "opentelemetry.instrumentation.genai.openai", "1.3b0", "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"),
+        (
+            "content",
+            "opentelemetry.instrumentation.genai.openai",
+            "1.3b0",
+            "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
+        ),
         ("content", "opentelemetry.util.genai.handler", "1.3b0", "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"),
         ("content", "opentelemetry.util.genai.handler", "0.4b0", "gen_ai_latest_experimental"),
         ("content", "opentelemetry.instrumentation.google_genai", "0.7b2", "gen_ai_latest_experimental"),
@@ -41,7 +46,12 @@ def test_every_loss_has_a_fix_for_a_library_that_nobody_knows(lost: Lost) -> Non
         ("tools", "opentelemetry.util.genai.handler", "0.4b0", "opentelemetry-instrumentation-genai-openai"),
         ("cut", "anything", "1", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"),
         ("cut", "com.anthropic.sdk.python", "2.14.0", "MAX_CONTENT_BYTES"),
-        ("attributes", "openinference.instrumentation.langchain", "0.1.80", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"),
+        (
+            "attributes",
+            "openinference.instrumentation.langchain",
+            "0.1.80",
+            "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
+        ),
         ("attributes", "opentelemetry.instrumentation.openai.v1", "0.53.4", "upgrade OpenLLMetry"),
         ("usage", "opentelemetry.instrumentation.genai.openai", "1.3b0", "include_usage"),
         ("logs", "opentelemetry.instrumentation.botocore.bedrock-runtime", "0.66b2", "export the logs"),

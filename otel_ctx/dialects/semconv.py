@@ -12,7 +12,7 @@ from typing import Any, Literal
 from otel_ctx.dialects import event_messages
 from otel_ctx.dialects.fields import failure, first, listed, number, service, text, unflatten
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
-from otel_ctx.parts import MASKS, structure
+from otel_ctx.parts import is_mask, structure
 
 INPUT = ("gen_ai.input.messages",)
 OUTPUT = ("gen_ai.output.messages",)
@@ -274,7 +274,7 @@ def _collect(
         if value is None or section in found:
             continue
         if isinstance(value, str):
-            if value in MASKS:
+            if is_mask(value):
                 reasons.add("redacted")
                 lost.add(section)
                 continue

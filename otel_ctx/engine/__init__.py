@@ -15,7 +15,7 @@ from otel_ctx.context import Limits, context_of, known_model
 from otel_ctx.conversations import Placed, Threads, find_break, shared_segments
 from otel_ctx.engine.assemble import EMPTY, Assembler
 from otel_ctx.engine.texts import Texts
-from otel_ctx.findings import CHECKS, Step, gather
+from otel_ctx.findings import CHECKS, Step, gather, unknown_dialects
 from otel_ctx.model import (
     Analysis,
     Band,
@@ -123,6 +123,8 @@ class Engine:
             readings.append(reading)
             found += [(r, reading) for r in results]
         findings, not_checked = gather(found)
+        foreign = tuple(sorted(self._foreign.items()))
+        findings += tuple(f for f in unknown_dialects(foreign) if f.kind not in self._settings.ignore)
         return Analysis(
             readings=tuple(readings),
             conversations=tuple(_conversation(id_, t) for id_, t in threads.items()),
@@ -132,7 +134,7 @@ class Engine:
             log_records=self._logs,
             orphans=len(folded.orphans),
             unassigned_bytes=sum(o.content for o in folded.orphans),
-            foreign=tuple(sorted(self._foreign.items())),
+            foreign=foreign,
             text=self._texts.get,
         )
 
@@ -184,9 +186,7 @@ class Engine:
 
     # ---- judging
 
-    def _step(
-        self, placed: Placed, thread: _Thread, factors: _Factors, conflicts: Sequence[str]
-    ) -> Step:
+    def _step(self, placed: Placed, thread: _Thread, factors: _Factors, conflicts: Sequence[str]) -> Step:
         call = placed.call
         tokens = factors.tokens(call)
         usage, method = _depth(call, tokens)
@@ -254,7 +254,9 @@ def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:
     if call.usage.input is not None:
         return call.usage.input, "exact"
     if call.completeness.status == "full":
-        return round(tokens.counted * tokens.factor), tokens.method if tokens.method != "exact" else "estimated"
+        return round(
+            tokens.counted * tokens.factor
+        ), tokens.method if tokens.method != "exact" else "estimated"
     return None, "unmeasured"
 
 
@@ -279,7 +281,11 @@ def _keep(thread: _Thread, reading: Reading, placed: Placed) -> None:
         thread.breaks.append(reading.break_)
         del thread.breaks[:-_BREAKS_KEPT]
     thread.gaps += reading.gap
-    for names, name in ((thread.services, call.service), (thread.agents, call.agent), (thread.models, call.model)):
+    for names, name in (
+        (thread.services, call.service),
+        (thread.agents, call.agent),
+        (thread.models, call.model),
+    ):
         if name:
             names[name] = None
     thread.last = reading
@@ -311,7 +317,9 @@ _HINTS = ("gen_ai.", "llm.", "ai.prompt", "ai.model", "openinference.", "tracelo
 
 def _looks_like_a_model(span: Span) -> bool:
     """Telemetry of a model's use that no dialect knows: attributes that hold messages or token counts."""
-    return any(k.startswith(_HINTS) and ("token" in k or "message" in k or "prompt" in k) for k in span.attributes)
+    return any(
+        k.startswith(_HINTS) and ("token" in k or "message" in k or "prompt" in k) for k in span.attributes
+    )
 
 
 __all__ = ["Engine", "Settings"]

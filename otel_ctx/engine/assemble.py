@@ -18,7 +18,7 @@ import xxhash
 from otel_ctx.engine.texts import Texts
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
 from otel_ctx.model import Chain, Method, Part, Raw, Reason, Segment, grown
-from otel_ctx.parts import MASKS, loads, read_messages, read_system, read_tools, salvage
+from otel_ctx.parts import is_mask, loads, read_messages, read_system, read_tools, salvage
 
 Count = Callable[[str, str], tuple[int, Method]]
 """(text, encoding) -> (tokens, how sure)."""
@@ -154,7 +154,9 @@ class Assembler:
         kind, role, name, path, text, marker, call_id, size = part
         named = name if kind in ("tools", "tool_call") else ""
         data = text.encode("utf-8", "surrogatepass")
-        digest = blake2b(f"{kind}\0{named}\0".encode("utf-8", "surrogatepass") + data, digest_size=16).hexdigest()
+        digest = blake2b(
+            f"{kind}\0{named}\0".encode("utf-8", "surrogatepass") + data, digest_size=16
+        ).hexdigest()
         facts = self._facts.get((digest, encoding))
         if facts is None:
             facts = self._measure(kind, named, text, len(data), encoding)
@@ -165,7 +167,9 @@ class Assembler:
             length = max(size, 0)
         return Segment(kind, role, name, path, length, tokens, method, digest, marker, call_id)
 
-    def _measure(self, kind: str, name: str, text: str, size: int, encoding: str) -> tuple[int, int | None, Method]:
+    def _measure(
+        self, kind: str, name: str, text: str, size: int, encoding: str
+    ) -> tuple[int, int | None, Method]:
         if kind in _MEDIA or (kind == "thinking" and not text):
             return size, None, "unmeasured"
         tokens, method = self._count(f"{name}{text}" if kind == "tool_call" else text, encoding)
@@ -214,7 +218,7 @@ def _utf8(text: str) -> bytes:
 
 def _unmasked(parts: list[Part]) -> list[Part]:
     """Without the texts that an instrumentation put where content was hidden."""
-    return [p for p in parts if p.text not in MASKS]
+    return [p for p in parts if not is_mask(p.text)]
 
 
 def _digest_of(value: Any) -> bytes | None:

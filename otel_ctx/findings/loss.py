@@ -29,17 +29,18 @@ def loss_of(step: Step, at: Break) -> Loss:
     old, call, tokens = step.compared, step.call, step.reading.tokens
     if old is None:
         return Loss(at.tokens, "predicted")
-    kept = _kept(old, at) * tokens.factor
+    kept = _in_front(old, at)
     lost = max(
-        0, min(at.tokens, round(tokens.counted * tokens.factor - kept))
+        0, min(at.tokens, round((tokens.counted - kept) * tokens.factor))
     )  # no call reads more than it holds
     read = call.usage.cache_read
     if read is None:
         return Loss(lost, "predicted")
-    unseen = max(0, tokens.unaccounted or 0)  # may stand in front of the break: tools that were not recorded
     share = _SLACK_EXACT if tokens.method == "exact" else _SLACK_ESTIMATED
-    most = kept + unseen + max(_SLACK_TOKENS, share * kept)
-    before = old.usage.input if old.usage.input is not None else kept + at.tokens
+    agreeing = (kept + _common_part(at)) * tokens.factor
+    unseen = max(0, tokens.unaccounted or 0)  # may stand in front of the break: tools that were not recorded
+    most = agreeing + unseen + max(_SLACK_TOKENS, share * agreeing)
+    before = old.usage.input if old.usage.input is not None else kept * tokens.factor + at.tokens
     if read <= most:
         return Loss(lost, "reported" if before > most else "predicted")
     known = any(
@@ -49,17 +50,18 @@ def loss_of(step: Step, at: Break) -> Loss:
     return Loss(max(0, min(lost, round(before - read))), "reported", denied=not known)
 
 
-def _kept(old: Call, at: Break) -> float:
-    """Tokens of ``old`` in front of the break, at most: the part of its segment that agrees is one of them."""
+def _in_front(old: Call, at: Break) -> int:
+    """Tokens of the segments of ``old`` in front of the break."""
     prompt = old.prompt
     head = (*prompt.tools, *prompt.system)
-    whole = sum(s.tokens or 0 for s in head) + sum(prompt.messages.tokens_by_kind)
-    behind = (
-        whole - sum(s.tokens or 0 for s in head[: at.index])
-        if at.index <= len(head)
-        else sum(s.tokens or 0 for s in list(prompt.messages)[at.index - len(head) :])
-    )
-    part = 0.0
-    if at.before is not None and at.before.tokens and at.char_offset is not None:
-        part = at.before.tokens * min(1.0, at.char_offset / max(at.before.bytes, 1))
-    return whole - behind + part
+    if at.index <= len(head):
+        return sum(s.tokens or 0 for s in head[: at.index])
+    behind = sum(s.tokens or 0 for s in list(prompt.messages)[at.index - len(head) :])
+    return sum(s.tokens or 0 for s in head) + sum(prompt.messages.tokens_by_kind) - behind
+
+
+def _common_part(at: Break) -> float:
+    """Tokens of the segment that broke, in front of the place where it did."""
+    if at.before is None or not at.before.tokens or at.char_offset is None:
+        return 0.0
+    return at.before.tokens * min(1.0, at.char_offset / max(at.before.bytes, 1))

@@ -9,7 +9,7 @@ from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import Lost, fix_for
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
 from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
-from otel_ctx.parts import MASKS, loads
+from otel_ctx.parts import is_mask, loads
 
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
 _SUMMARY_TOKENS = 40  # less is a placeholder
@@ -84,7 +84,7 @@ def doubtful(step: Step) -> Iterator[NotChecked]:
         return
     sides = [s for s in (at.before, at.after) if s is not None]
     check = "tools_changed" if at.kind == "tools" else "prefix_changed"
-    if any(step.text(s.digest) in MASKS for s in sides):
+    if any(is_mask(step.text(s.digest) or "") for s in sides):
         fix = fix_for("masked", step.call.scope, step.call.scope_version)
         yield NotChecked(check, f"contents are masked. {fix}", (id_,))
     elif any(s.method == "unmeasured" and s.kind not in ("image", "file") for s in sides):

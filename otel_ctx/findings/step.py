@@ -12,8 +12,8 @@ from otel_ctx.model import Break, Call, Finding, NotChecked, Reading
 class Step:
     """``previous`` is the reading of the conversation's turn before; ``compared`` the call whose prompt this one should
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
-    first; ``text`` gives a segment's text by its digest while it is kept; ``tools_seen`` says that tool calls or results
-    stand in the prompt."""
+    first; ``text`` gives a segment's text by its digest while it is kept; ``sum_conflicts`` are the contradictions between
+    the call's numbers and the sums that agent spans above it write."""
 
     reading: Reading
     previous: Reading | None

@@ -6,14 +6,14 @@ Dialects hand over ``Raw`` values; nothing here looks at a library's name.
 """
 
 from otel_ctx.parts.bodies import Body, read_body, reserve_of
-from otel_ctx.parts.messages import MASKS, read_message, read_messages, read_system
+from otel_ctx.parts.messages import is_mask, read_message, read_messages, read_system
 from otel_ctx.parts.texts import compact, loads, salvage, structure
 from otel_ctx.parts.tools import read_tools
 
 __all__ = [
-    "MASKS",
     "Body",
     "compact",
+    "is_mask",
     "loads",
     "read_body",
     "read_message",

@@ -10,8 +10,14 @@ from otel_ctx.parts.blocks import read_block
 from otel_ctx.parts.markers import is_cache_point, marker_of
 from otel_ctx.parts.texts import arguments_text, compact, structure
 
-MASKS = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<elided>"})
-"""Texts that instrumentations put where content was hidden: never prompt text."""
+_MASKS = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<elided>"})
+_LONGEST = max(map(len, _MASKS))
+
+
+def is_mask(text: str) -> bool:
+    """Is it what instrumentations put where content was hidden? Such is never prompt text."""
+    return len(text) <= _LONGEST and text in _MASKS  # asking the set alone would hash megabytes
+
 
 _ROLES: dict[str, Kind] = {
     "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",

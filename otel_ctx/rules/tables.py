@@ -57,6 +57,8 @@ class Rules:
         self._model = lru_cache(maxsize=512)(self._find_model)
         self._usage = lru_cache(maxsize=512)(self._find_usage)
         self._platform = lru_cache(maxsize=512)(self._find_platform)
+        self._window = lru_cache(maxsize=512)(self._find_window)
+        self._encoding = lru_cache(maxsize=512)(self._find_encoding)
 
     def rows(self, table: str) -> Any:
         """A table as TOML has it: rows by id for "group" and "sources", else a list of rows."""
@@ -139,15 +141,7 @@ class Rules:
 
     def window(self, model: str, platform: str = "") -> Value | None:
         """The context window in tokens. It is the model's, whoever serves it, unless a row says otherwise."""
-        raw = model.strip().lower()
-        for row in self.windows:
-            if row.suffix and raw.endswith(row.suffix):
-                return row.tokens
-        name = normalise_model_id(model)
-        best = _best(name, self.windows)
-        if best is None or name in best.match:
-            return best.tokens if best else None
-        return replace(best.tokens, status="inferred")
+        return self._window(model)
 
     def usage(self, scope: str, scope_version: str = "", provider: str = "") -> UsageRule | None:
         """What the numbers of an instrumentation scope mean: the longest scope pattern wins, then a row for the
@@ -166,12 +160,7 @@ class Rules:
 
     def encoding_of(self, model: str, provider: str = "") -> Encoding:
         """The tokenizer family of a model, "" unknown."""
-        best = _best(normalise_model_id(model), self.encodings)
-        if best:
-            return best.name
-        served = self._platform(provider, model)
-        own = served is not None and any(fit(pattern, normalise_model_id(model)) for pattern in served.makes)
-        return served.encoding if served is not None and own else ""
+        return self._encoding(model, provider)
 
     def isolation(self, platform: str) -> Value | None:
         """Who shares a cache on a platform."""
@@ -189,6 +178,25 @@ class Rules:
         if served is not None and served.passes:
             served = self._maker(model)
         return self._best_family(normalise_model_id(model), served.id) if served else None
+
+    def _find_window(self, model: str) -> Value | None:
+        raw = model.strip().lower()
+        for row in self.windows:
+            if row.suffix and raw.endswith(row.suffix):
+                return row.tokens
+        name = normalise_model_id(model)
+        best = _best(name, self.windows)
+        if best is None or name in best.match:
+            return best.tokens if best else None
+        return replace(best.tokens, status="inferred")
+
+    def _find_encoding(self, model: str, provider: str) -> Encoding:
+        best = _best(normalise_model_id(model), self.encodings)
+        if best:
+            return best.name
+        served = self._platform(provider, model)
+        own = served is not None and any(fit(pattern, normalise_model_id(model)) for pattern in served.makes)
+        return served.encoding if served is not None and own else ""
 
     def _best_family(self, name: str, platform: str) -> Family | None:
         """The row with the fewest platforms, then the longest name, then the first."""

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +15,7 @@ from otel_ctx.tokens import vocabulary
 Count = Callable[[str], int]  # may raise anything, a PanicException that is no Exception included
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Engine:
     name: str
     module: str  # what it is imported as
@@ -116,6 +117,7 @@ class UnfitError(Exception):
     """An engine counts a known text wrong."""
 
 
+@cache
 def start(engine: Engine, encoding: str) -> Count:
     """The engine's count of ``encoding``, tested where counts are known. Raises whatever goes wrong."""
     count = engine.load(encoding)

@@ -52,7 +52,11 @@ def run(data: bytes, count: Callable[[str], int]) -> Rows:
             section = sections.get(value)
             if section is None:
                 items = orjson.loads(value)
-                texts = [orjson.dumps(t).decode() for t in items] if key.endswith("definitions") else [t["content"] for t in items]
+                texts = (
+                    [orjson.dumps(t).decode() for t in items]
+                    if key.endswith("definitions")
+                    else [t["content"] for t in items]
+                )
                 section = sections[value] = [known(key, t) for t in texts]
             head += section
         text = a["gen_ai.input.messages"]

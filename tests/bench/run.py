@@ -96,17 +96,23 @@ def slope(requests: int, near: int, calls: int = 40) -> None:
     per_call(session, near, calls)
     low, shallow = per_call(session, near, calls)
     high, depth = per_call(session, requests - calls, calls)
-    print(f"{'deep':<12}a call at {shallow:,} tokens {low:.3f} ms, at {depth:,} tokens {high:.3f} ms  slope {high / low:.2f}")
+    print(
+        f"{'deep':<12}a call at {shallow:,} tokens {low:.3f} ms, at {depth:,} tokens {high:.3f} ms  slope {high / low:.2f}"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--deep", type=int, default=1000, help="requests of the deep conversation (about 1,000 tokens each)")
+    parser.add_argument(
+        "--deep", type=int, default=1000, help="requests of the deep conversation (about 1,000 tokens each)"
+    )
     args = parser.parse_args()
     counter = Counter()
     counter.count("warm", "o200k_base")
-    print(f"Python {platform.python_version()}, tokenizer {counter.engine}; CPU milliseconds, median of {args.rounds} rounds")
+    print(
+        f"Python {platform.python_version()}, tokenizer {counter.engine}; CPU milliseconds, median of {args.rounds} rounds"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for session in (sessions.flagship24(), sessions.long300()):
             against_floor(session, Path(folder), args.rounds)

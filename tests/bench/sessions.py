@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from otel_ctx.model import Span
+from otel_ctx.tokens import Counter
 
 WORDS = (
     "account address after amount answer archive balance basket batch before billing branch budget buffer build cache "
@@ -54,6 +55,7 @@ class Session:
     systems: list[str]  # one a request
     messages: list[dict[str, Any]]  # of the last request and its answer
     counts: list[int]  # messages of each request
+    tokens: list[int]  # of each request
 
     @property
     def requests(self) -> int:
@@ -61,7 +63,9 @@ class Session:
 
 
 def _sentence(r: random.Random, low: int = 5, high: int = 18) -> str:
-    return " ".join(r.choices(WORDS, k=r.randint(low, high))).capitalize() + r.choice((". ", ". ", ".\n", ": "))
+    return " ".join(r.choices(WORDS, k=r.randint(low, high))).capitalize() + r.choice(
+        (". ", ". ", ".\n", ": ")
+    )
 
 
 def _fill(r: random.Random, size: int, piece: Any) -> str:
@@ -104,9 +108,44 @@ def _tool(r: random.Random, name: str, size: int) -> dict[str, Any]:
     }  # fmt: skip
     while len(json.dumps(tool)) < size:
         key = "_".join(r.choices(WORDS, k=2))
-        tool["parameters"]["properties"][key] = {"type": r.choice(("string", "integer")), "description": _sentence(r).strip()}
+        tool["parameters"]["properties"][key] = {
+            "type": r.choice(("string", "integer")),
+            "description": _sentence(r).strip(),
+        }
         tool["parameters"]["required"].append(key)
     return tool
+
+
+def _tokens(
+    tools: list[dict[str, Any]], systems: list[str], messages: list[dict[str, Any]], counts: list[int]
+) -> list[int]:
+    """What a provider would report: every request's text counted, each message once."""
+    counter = Counter()
+
+    def count(value: str) -> int:
+        return counter.count(value, "o200k_base")[0]
+
+    fixed, ahead = sum(count(json.dumps(t)) for t in tools), [0]
+    for m in messages:
+        ahead.append(
+            ahead[-1]
+            + sum(
+                count(str(p.get("content") or p.get("response") or p.get("arguments"))) + 4
+                for p in m["parts"]
+            )
+        )
+    of_system = {text: count(text) for text in dict.fromkeys(systems)}
+    return [fixed + of_system[s] + ahead[n] for s, n in zip(systems, counts, strict=True)]
+
+
+def _session(
+    name: str,
+    tools: list[dict[str, Any]],
+    systems: list[str],
+    messages: list[dict[str, Any]],
+    counts: list[int],
+) -> Session:
+    return Session(name, tools, systems, messages, counts, _tokens(tools, systems, messages, counts))
 
 
 def _text(role: str, text: str) -> dict[str, Any]:
@@ -116,13 +155,20 @@ def _text(role: str, text: str) -> dict[str, Any]:
 def _called(r: random.Random, number: int, text: str, size: int) -> tuple[dict[str, Any], str]:
     call_id = f"call_{number:05}_{r.getrandbits(32):08x}"
     parts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
-    arguments = {"path": f"src/{r.choice(WORDS)}/{r.choice(WORDS)}.py"} | ({"patch": _fill(r, size, _code)} if size else {"line": r.randint(1, 900)})
+    arguments = {"path": f"src/{r.choice(WORDS)}/{r.choice(WORDS)}.py"} | (
+        {"patch": _fill(r, size, _code)} if size else {"line": r.randint(1, 900)}
+    )
     parts.append({"type": "tool_call", "id": call_id, "name": r.choice(TOOLS[:12]), "arguments": arguments})
     return {"role": "assistant", "parts": parts}, call_id
 
 
 def _result(r: random.Random, call_id: str, size: int) -> dict[str, Any]:
-    return {"role": "user", "parts": [{"type": "tool_call_response", "id": call_id, "response": _fill(r, size, r.choice(_TEXTS))}]}
+    return {
+        "role": "user",
+        "parts": [
+            {"type": "tool_call_response", "id": call_id, "response": _fill(r, size, r.choice(_TEXTS))}
+        ],
+    }
 
 
 def flagship24() -> Session:
@@ -132,11 +178,13 @@ def flagship24() -> Session:
     messages = [_text("user", _fill(r, 9_000, _sentence))]
     systems, counts = [], []
     for i in range(24):
-        systems.append(f"Current time: 2026-11-30T{9 + i // 60:02}:{i % 60:02}:{r.randint(0, 59):02}Z\n{base}")
+        systems.append(
+            f"Current time: 2026-11-30T{9 + i // 60:02}:{i % 60:02}:{r.randint(0, 59):02}Z\n{base}"
+        )
         counts.append(len(messages))
         answer, call_id = _called(r, i, _fill(r, r.randint(200, 500), _sentence), r.randint(150, 500))
         messages += [answer, _result(r, call_id, r.randint(3_000, 9_000))]
-    return Session("flagship24", tools, systems, messages, counts)
+    return _session("flagship24", tools, systems, messages, counts)
 
 
 def long300() -> Session:
@@ -148,11 +196,14 @@ def long300() -> Session:
     for i in range(300):
         counts.append(len(messages))
         if i % 2:
-            messages += [_text("assistant", _fill(r, r.randint(45, 105), _sentence)), _text("user", _fill(r, r.randint(30, 90), _sentence))]
+            messages += [
+                _text("assistant", _fill(r, r.randint(45, 105), _sentence)),
+                _text("user", _fill(r, r.randint(30, 90), _sentence)),
+            ]
         else:
             answer, call_id = _called(r, i, "", 0)
             messages += [answer, _result(r, call_id, r.randint(15, 45))]
-    return Session("long300", tools, [system] * 300, messages, counts)
+    return _session("long300", tools, [system] * 300, messages, counts)
 
 
 def deep(requests: int, size: int = 4_000) -> Session:
@@ -166,14 +217,17 @@ def deep(requests: int, size: int = 4_000) -> Session:
         counts.append(len(messages))
         answer, call_id = _called(r, i, _fill(r, 300, _sentence), 200)
         messages += [answer, _result(r, call_id, size - 700)]
-    return Session("deep", tools, [system] * requests, messages, counts)
+    return _session("deep", tools, [system] * requests, messages, counts)
 
 
 # ---- as dumps
 
 
 def _kv(key: str, value: str | int) -> dict[str, Any]:
-    return {"key": key, "value": {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}}
+    return {
+        "key": key,
+        "value": {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)},
+    }
 
 
 def _dump(value: Any) -> str:
@@ -182,18 +236,28 @@ def _dump(value: Any) -> str:
 
 def _strings(s: Session, i: int) -> list[dict[str, Any]]:
     n = s.counts[i]
-    tools, system, messages = _dump(s.tools), _dump([{"type": "text", "content": s.systems[i]}]), _dump(s.messages[:n])
+    tools, system, messages = (
+        _dump(s.tools),
+        _dump([{"type": "text", "content": s.systems[i]}]),
+        _dump(s.messages[:n]),
+    )
     return [
         _kv("gen_ai.operation.name", "chat"), _kv("gen_ai.provider.name", "openai"), _kv("gen_ai.request.model", "gpt-4.1"),
         _kv("gen_ai.response.id", f"resp_{s.name}_{i}"), _kv("gen_ai.usage.output_tokens", 50),
-        _kv("gen_ai.usage.input_tokens", (len(tools) + len(system) + len(messages)) // 5),
+        _kv("gen_ai.usage.input_tokens", s.tokens[i]),
         _kv("gen_ai.system_instructions", system), _kv("gen_ai.tool.definitions", tools), _kv("gen_ai.input.messages", messages),
         _kv("gen_ai.output.messages", _dump([s.messages[n]])),
     ]  # fmt: skip
 
 
 def _flat(s: Session, i: int) -> list[dict[str, Any]]:
-    out = [_kv("openinference.span.kind", "LLM"), _kv("llm.model_name", "gpt-4.1"), _kv("llm.provider", "openai"), _kv("llm.token_count.completion", 50)]
+    out = [
+        _kv("openinference.span.kind", "LLM"),
+        _kv("llm.model_name", "gpt-4.1"),
+        _kv("llm.provider", "openai"),
+        _kv("llm.token_count.completion", 50),
+        _kv("llm.token_count.prompt", s.tokens[i]),
+    ]
     out += [_kv(f"llm.tools.{j}.tool.json_schema", _dump(t)) for j, t in enumerate(s.tools)]
     for j, m in enumerate([_text("system", s.systems[i]), *s.messages[: s.counts[i]]]):
         at = f"llm.input_messages.{j}.message."
@@ -205,7 +269,11 @@ def _flat(s: Session, i: int) -> list[dict[str, Any]]:
                 out.append(_kv(at + "content", p["content"]))
             elif p["type"] == "tool_call":
                 call = at + "tool_calls.0.tool_call."
-                out += [_kv(call + "id", p["id"]), _kv(call + "function.name", p["name"]), _kv(call + "function.arguments", _dump(p["arguments"]))]
+                out += [
+                    _kv(call + "id", p["id"]),
+                    _kv(call + "function.name", p["name"]),
+                    _kv(call + "function.arguments", _dump(p["arguments"])),
+                ]
             else:
                 out += [_kv(at + "content", p["response"]), _kv(at + "tool_call_id", p["id"])]
     return out
@@ -224,15 +292,38 @@ def lines(s: Session, *, flat: bool = False) -> Iterator[bytes]:
         })  # fmt: skip
         if len(batch) == 8 or i == s.requests - 1:
             scope = {"scope": {"name": "bench"}, "spans": batch}
-            yield _dump({"resourceSpans": [{"resource": {"attributes": [_kv("service.name", "agent")]}, "scopeSpans": [scope]}]}).encode() + b"\n"
+            yield (
+                _dump(
+                    {
+                        "resourceSpans": [
+                            {
+                                "resource": {"attributes": [_kv("service.name", "agent")]},
+                                "scopeSpans": [scope],
+                            }
+                        ]
+                    }
+                ).encode()
+                + b"\n"
+            )
             batch = []
 
 
 def span(s: Session, i: int) -> Span:
     """One request as the engine takes it."""
-    attributes = {kv["key"]: kv["value"].get("stringValue") or int(kv["value"]["intValue"]) for kv in _strings(s, i)}
+    attributes = {
+        kv["key"]: kv["value"].get("stringValue") or int(kv["value"]["intValue"]) for kv in _strings(s, i)
+    }
     start = START + i * 3 * SECOND
-    return Span(f"{hash_of(s.name):032x}", f"{i + 1:016x}", f"{0xFFFF:016x}", "chat", start, start + 2 * SECOND, attributes, 3)
+    return Span(
+        f"{hash_of(s.name):032x}",
+        f"{i + 1:016x}",
+        f"{0xFFFF:016x}",
+        "chat",
+        start,
+        start + 2 * SECOND,
+        attributes,
+        3,
+    )
 
 
 def hash_of(name: str) -> int:

@@ -1,0 +1,876 @@
+"""Findings: the right cause, once, and nothing on what was not seen."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otel_ctx.conversations import find_break
+from otel_ctx.engine import Analysis, Engine
+from otel_ctx.engine.assemble import EMPTY, Assembler
+from otel_ctx.engine.texts import Texts
+from otel_ctx.findings import CHECKS, Step, gather, unknown_dialects
+from otel_ctx.model import (
+    Band,
+    Break,
+    Call,
+    Completeness,
+    Context,
+    Finding,
+    NotChecked,
+    Part,
+    Prompt,
+    Reading,
+    Reason,
+    Relation,
+    Span,
+    SpanRef,
+    Status,
+    Tokens,
+    Usage,
+)
+
+SECOND = 1_000_000_000
+BASE = 1_764_500_000 * SECOND
+PAD = "Answer politely, cite the policy and never invent an order number. " * 6
+AUTOMATIC = "caches the longest unchanged beginning by itself"
+
+
+# ---- small conversations, as an instrumented application would send them
+
+
+class App:
+    """Makes the spans of calls to a model."""
+
+    def __init__(self, trace: int = 1, **attributes: Any) -> None:
+        self.spans: list[Span] = []
+        self.trace = f"{trace:032x}"
+        self.attributes = attributes
+
+    def call(
+        self,
+        messages: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]] = (),
+        answer: str = "ok",
+        scope: str = "opentelemetry.instrumentation.genai.openai",
+        **more: Any,
+    ) -> None:
+        n = len(self.spans) + 1
+        at = BASE + n * 10 * SECOND + int(self.trace, 16)
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai",
+            "gen_ai.request.model": "gpt-4o",
+            "gen_ai.input.messages": json.dumps(messages),
+            "gen_ai.output.messages": json.dumps([said("assistant", answer)]),
+            "gen_ai.tool.definitions": json.dumps(list(tools)),
+            "gen_ai.usage.input_tokens": (len(json.dumps(messages)) + len(json.dumps(list(tools)))) // 5,
+            **self.attributes,
+            **more,
+        }
+        self.spans.append(
+            Span(
+                trace_id=self.trace,
+                span_id=f"{n:016x}",
+                parent_id="",
+                name="chat gpt-4o",
+                start_unix_nano=at,
+                end_unix_nano=at + SECOND,
+                attributes={k: v for k, v in attributes.items() if v is not None},
+                kind=3,
+                scope_name=scope,
+                scope_version="1.3b0",
+                resource={"service.name": "shop"},
+            )
+        )
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def tool(name: str, description: str = "", **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties or {"q": {"type": "string"}}, "required": ["q"]}
+    return {
+        "type": "function",
+        "name": name,
+        "description": description or f"{name} it",
+        "parameters": schema,
+    }
+
+
+def turns(n: int) -> list[dict[str, Any]]:
+    """A user's first ``n`` questions with the answers to all but the last."""
+    out = []
+    for i in range(1, n + 1):
+        out.append(said("user", f"Question {i}: where is my parcel, please?"))
+        if i < n:
+            out.append(said("assistant", f"Answer {i}: it is on its way."))
+    return out
+
+
+def analysed(spans: Iterable[Span]) -> Analysis:
+    engine = Engine()
+    engine.feed(spans)
+    return engine.close()
+
+
+def kinds(spans: Iterable[Span]) -> list[str]:
+    return [f.kind for f in analysed(spans).findings]
+
+
+def talk(
+    systems: Sequence[str], tools: Sequence[Sequence[dict[str, Any]]] | None = None, **attributes: Any
+) -> App:
+    """A conversation whose n-th call has the n-th system prompt and the n-th list of tools."""
+    app = App(**attributes)
+    for i, system in enumerate(systems, start=1):
+        messages = [said("system", system), *turns(i)]
+        app.call(messages, tools[i - 1] if tools else (), f"Answer {i}: it is on its way.")
+    return app
+
+
+# ---- volatile values
+
+
+@pytest.mark.parametrize(
+    "systems",
+    [
+        [f"It is 3:07:{s} PM on Thu. {PAD}" for s in (42, 45, 51, 55, 58, 59)],
+        [f"Ticket {n}. {PAD}" for n in (41, 42, 43, 44, 45, 46)],
+        [f"{PAD} Session {s}." for s in "8f3k2m1q9x zz19a8b7c1 k3j4h5g6f7 a1s2d3f4g5 p0o9i8u7y6 q1w2e3r4t5".split()],
+    ],
+    ids=["time", "counter", "id"],
+)  # fmt: skip
+def test_a_volatile_value_is_named_once_with_its_characters(systems: list[str]) -> None:
+    analysis = analysed(talk(systems).spans)
+
+    (found,) = analysis.findings
+    assert (found.kind, found.severity, found.path) == ("volatile_prefix", "error", "messages[0].parts[0]")
+    assert found.title == "System prompt contains a value that changes every request"
+    assert len(found.calls) == 5
+    values = [s.replace(PAD, "").strip(" .") for s in systems[:2]]
+    assert all(v.split()[-1] in found.excerpt for v in values)
+    assert AUTOMATIC in found.fix
+    losses = [r.break_.tokens for r in analysis.readings if r.break_ is not None]
+    assert found.tokens == sum(losses) > 0
+
+
+def test_one_change_is_enough_where_the_value_says_what_it_is() -> None:
+    assert kinds(talk([f"It is 3:07 PM. {PAD}", f"It is 3:09 PM. {PAD}"]).spans) == ["volatile_prefix"]
+
+
+def test_the_fix_knows_the_provider() -> None:
+    systems = [f"It is 3:07 PM. {PAD}", f"It is 3:09 PM. {PAD}"]
+    app = talk(systems, **{"gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-4-5"})
+
+    (found,) = analysed(app.spans).findings
+
+    assert "cache_control" in found.fix
+
+
+def test_a_value_of_no_known_class_is_found_the_second_time() -> None:
+    app = talk([f"Mood: {m}. {PAD}" for m in ("sunny", "gloomy", "so-so", "great")])
+
+    analysis = analysed(app.spans)
+
+    assert [r.findings for r in analysis.readings] == [
+        (),
+        ("prefix_changed",),
+        ("volatile_prefix",),
+        ("volatile_prefix",),
+    ]
+    (found,) = analysis.findings  # the first change is told with the others: one cause, one finding
+    assert (found.kind, len(found.calls)) == ("volatile_prefix", 3)
+
+
+def test_texts_that_come_back_are_a_switch_and_no_value() -> None:
+    app = talk([f"Mode {m}. {PAD}" for m in ("plan", "act", "plan", "act")])
+
+    assert kinds(app.spans) == ["prefix_changed"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"You help Alice. {PAD}", f"You help Bob. {PAD}"),
+        (f"{PAD} Shipping is free.", f"{PAD} Shipping costs extra."),
+        (f"Prices: mug 12, cap 30. {PAD}", f"Prices: mug 14, cap 35. {PAD}"),
+    ],
+)
+def test_a_changed_text_is_not_called_volatile(before: str, after: str) -> None:
+    (found,) = analysed(talk([before, after]).spans).findings
+
+    assert (found.kind, found.title) == ("prefix_changed", "System prompt changed")
+
+
+def test_a_value_in_a_tools_description() -> None:
+    def tools(minute: int) -> list[dict[str, Any]]:
+        return [tool("search"), tool("orders", f"Orders as of 10:{minute}"), tool("track")]
+
+    app = talk([PAD] * 3, [tools(m) for m in (11, 12, 13)])
+
+    (found,) = analysed(app.spans).findings
+    assert (found.kind, found.path, len(found.calls)) == ("volatile_prefix", "tools[1]", 2)
+    assert "10:11" in found.excerpt
+
+
+def test_a_value_in_an_old_message() -> None:
+    app = App()
+    for i in (1, 2, 3):
+        messages = turns(i)
+        messages[0] = said("user", f"Now it is 2026-11-30T10:00:0{i}Z. {PAD}")
+        app.call([said("system", PAD), *messages], answer=f"Answer {i}: it is on its way.")
+
+    (found,) = analysed(app.spans).findings
+    assert (found.kind, found.path) == ("volatile_prefix", "messages[1].parts[0]")
+    assert found.title.startswith("An earlier user message")
+
+
+def test_a_value_in_what_is_newest_is_nothing() -> None:
+    app = App()
+    history: list[dict[str, Any]] = [said("system", PAD)]
+    for i in (1, 2, 3):
+        history = [*history, said("user", f"It is 10:0{i}. Question {i}?")]
+        app.call(history, answer=f"Answer {i}")
+        history.append(said("assistant", f"Answer {i}"))
+
+    assert kinds(app.spans) == []
+
+
+# ---- tools
+
+FIVE = [tool(n) for n in ("search", "orders", "track", "refund", "mail")]
+
+
+def test_order_of_tools_and_keys() -> None:
+    """Permuted, back again, then the same order with one schema's keys swapped."""
+    permuted = [FIVE[0], FIVE[3], FIVE[2], FIVE[1], FIVE[4]]
+    swapped = [*FIVE[:2], {k: FIVE[2][k] for k in reversed(FIVE[2])}, *FIVE[3:]]
+    app = talk([PAD] * 4, [FIVE, permuted, FIVE, swapped])
+
+    analysis = analysed(app.spans)
+
+    assert [r.findings for r in analysis.readings] == [
+        (), ("tools_reordered",), ("tools_reordered",), ("tool_schema_key_order",)
+    ]  # fmt: skip
+    reordered = next(f for f in analysis.findings if f.kind == "tools_reordered")
+    assert all(n in reordered.detail for n in ("refund", "orders"))
+    assert not any(n in reordered.detail for n in ("search", "track", "mail"))
+    assert all(f.severity == "error" for f in analysis.findings)
+
+
+def test_another_order_of_required_names_says_nothing_else() -> None:
+    def two(required: list[str]) -> list[dict[str, Any]]:
+        schema = {"type": "object", "properties": {"a": {}, "b": {}}, "required": required}
+        return [{"type": "function", "name": "search", "description": "d", "parameters": schema}]
+
+    assert kinds(talk([PAD] * 2, [two(["a", "b"]), two(["b", "a"])]).spans) == ["tool_schema_key_order"]
+
+
+def test_order_and_keys_at_once_is_told_as_order() -> None:
+    other = [{k: FIVE[1][k] for k in reversed(FIVE[1])}, FIVE[0], *FIVE[2:]]
+
+    (found,) = analysed(talk([PAD] * 2, [FIVE, other]).spans).findings
+
+    assert found.kind == "tools_reordered"
+    assert "keys" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("tools", "words"),
+    [
+        ([*FIVE, tool("late")], "1 added: tools[5] (late)"),
+        (FIVE[:-1], "1 removed: tools[4] (mail)"),
+        ([FIVE[0], tool("new"), *FIVE[1:]], "1 added: tools[1] (new)"),
+        (
+            [*FIVE[:2], tool("track", "Finds a parcel by its number"), *FIVE[3:]],
+            "1 changed: tools[2] (track)",
+        ),
+    ],
+    ids=["at the end", "fewer", "in the middle", "defined anew"],
+)
+def test_other_tools(tools: list[dict[str, Any]], words: str) -> None:
+    (found,) = analysed(talk([PAD] * 2, [FIVE, tools]).spans).findings
+
+    assert (found.kind, found.severity) == ("tools_changed", "warning")
+    assert words in found.detail
+
+
+# ---- messages
+
+
+def test_history_that_was_replaced_by_a_summary() -> None:
+    app = App()
+    history = [said("system", PAD), *turns(8)]
+    app.call(history, answer="Answer 8: it is on its way.")
+    summary = said(
+        "user", "So far: " + "the customer asks for a parcel, and each time it is on its way. " * 3
+    )
+    app.call(
+        [
+            history[0],
+            summary,
+            *history[-3:],
+            said("assistant", "Answer 8: it is on its way."),
+            said("user", "And now?"),
+        ]
+    )
+
+    analysis = analysed(app.spans)
+
+    (found,) = [f for f in analysis.findings if f.path]
+    assert (found.kind, found.severity) == ("compaction", "info")
+    assert "12 parts" in found.detail
+
+
+def test_a_block_that_is_always_put_last_has_moved() -> None:
+    app = App()
+    reminder = said("user", f"Remember: {PAD}")
+    for i in (1, 2):
+        app.call([said("system", PAD), *turns(i), reminder], answer=f"Answer {i}: it is on its way.")
+
+    assert kinds(app.spans) == ["moved_segment"]
+
+
+def test_two_messages_that_changed_places_have_moved() -> None:
+    app = App()
+    a, b = said("user", f"Context A. {PAD}"), said("user", f"Context B. {PAD}")
+    app.call([a, b, *turns(2)])
+    app.call([b, a, *turns(2), said("assistant", "ok"), said("user", "And?")])
+
+    assert kinds(app.spans) == ["moved_segment"]
+
+
+def test_new_text_in_front_of_the_history() -> None:
+    app = App()
+    app.call([said("system", PAD), *turns(3)], answer="Answer 3: it is on its way.")
+    app.call([said("system", PAD), said("user", f"New context. {PAD}"), *turns(4)])
+
+    (found,) = analysed(app.spans).findings
+    assert (found.kind, found.title) == (
+        "prefix_changed",
+        "New content was put in front of what had been sent",
+    )
+
+
+def test_history_that_was_left_out() -> None:
+    app = App()
+    app.call([said("system", PAD), *turns(5)], answer="Answer 5: it is on its way.")
+    app.call([said("system", PAD), *turns(6)[4:]])
+
+    (found,) = analysed(app.spans).findings
+    assert (found.kind, found.title) == ("prefix_changed", "Content that had been sent was left out")
+
+
+# ---- what is no finding
+
+
+def test_a_conversation_that_only_grows_is_clean() -> None:
+    analysis = analysed(talk([PAD] * 6, [FIVE] * 6).spans)
+
+    assert (analysis.findings, analysis.not_checked) == ((), ())
+
+
+def test_a_rolling_cache_marker_is_no_change() -> None:
+    app = App(**{"gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-4-5"})
+    for i in (1, 2, 3):
+        messages = [said("system", PAD), *turns(i)]
+        messages[-1]["parts"][0]["cache_control"] = {"type": "ephemeral"}
+        app.call(messages, answer=f"Answer {i}: it is on its way.")
+
+    assert kinds(app.spans) == []
+
+
+def test_a_hand_off_between_agents_is_no_change() -> None:
+    app = App()
+    history = turns(1)
+    for i, (agent, system) in enumerate(
+        (("triage", "Sort it."), ("refunds", "Pay it."), ("triage", "Sort it."))
+    ):
+        app.call(
+            [said("system", f"{system} {PAD}"), *history], answer=f"A{i}", **{"gen_ai.agent.name": agent}
+        )
+        history = [*history, said("assistant", f"A{i}"), said("user", f"Go on {i}")]
+
+    assert kinds(app.spans) == []
+
+
+def test_sub_agents_are_conversations_of_their_own() -> None:
+    """The main thread, two sub-agents with a system prompt of their own, the main thread again."""
+    app = App()
+    main = [said("system", f"Main agent. {PAD * 20}"), *turns(3)]
+    app.call(main, FIVE, answer="I ask two others.")
+    for i in (1, 2):
+        app.call([said("system", f"Helper. {PAD}"), said("user", f"Look up parcel {i}.")], [tool("lookup")])
+    app.call([*main, said("assistant", "I ask two others."), said("user", "Thanks, and?")], FIVE)
+
+    analysis = analysed(app.spans)
+
+    assert analysis.findings == ()
+    assert [r.break_ for r in analysis.readings] == [None] * 4
+    first, last = analysis.readings[0], analysis.readings[-1]
+    assert (len(analysis.conversations), last.previous) == (3, first.call.id)
+
+
+def test_sessions_side_by_side_do_not_mix() -> None:
+    apps = [
+        talk([f"Agent for {name}. {PAD}"] * 4, [FIVE] * 4, trace=i)
+        for i, name in enumerate(("Ann", "Ben", "Cy"), 1)
+    ]
+    spans = [s for group in zip(*(a.spans for a in apps), strict=True) for s in group]
+
+    assert kinds(spans) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_arrival_does_not_matter(seed: int) -> None:
+    times = talk([f"It is 3:07:{s} PM. {PAD}" for s in (42, 45, 51)], [FIVE, FIVE[::-1], FIVE]).spans
+    shuffled = list(times)
+    random.Random(seed).shuffle(shuffled)
+
+    first, second = analysed(times), analysed(shuffled)
+
+    assert first.findings == second.findings
+    assert first.not_checked == second.not_checked
+
+
+# ---- what was not seen
+
+
+CONTENTS = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.definitions")
+
+
+def test_without_contents_nothing_is_clean() -> None:
+    app = App()
+    for i in (1, 2, 3):
+        app.call(turns(i), **dict.fromkeys(CONTENTS), **{"gen_ai.usage.input_tokens": 1000 * i})
+
+    analysis = analysed(app.spans)
+
+    (found,) = analysis.findings
+    (unchecked,) = analysis.not_checked
+    assert (found.kind, len(found.calls)) == ("content_not_captured", 3)
+    assert (unchecked.check, len(unchecked.calls)) == ("prefix_changed", 3)
+    assert "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in found.fix
+    assert "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in unchecked.why
+
+
+# ---- single steps, built by hand
+
+
+TEXTS = Texts(None)
+ASSEMBLER = Assembler(lambda text, encoding: (len(text) // 4 + 1, "exact"), TEXTS)
+
+
+THOUSAND = Usage(input=1000)
+
+
+def made(
+    system: str = "",
+    messages: Sequence[str] = (),
+    *,
+    usage: Usage = THOUSAND,
+    status: Status = "full",
+    reasons: tuple[Reason, ...] = (),
+    lost: Iterable[str] = (),
+    **more: Any,
+) -> Call:
+    parts = [Part("user", "user", "", f"messages[{i}].parts[0]", m) for i, m in enumerate(messages)]
+    head = (ASSEMBLER.segment(Part("system", "system", "", "system[0]", system), ""),) if system else ()
+    blank = Call(
+        id="t:1", spans=(SpanRef("t", "1", "primary", "genai"),), trace_id="t", parent_id="", dialect="genai",
+        scope="genai", scope_version="", service="shop", agent="", operation="chat", status="ok", error="",
+        provider="openai", platform="openai", model="gpt-4o", response_id="", previous_response_id="",
+        conversation_hint="", start_unix_nano=0, end_unix_nano=1, first_token_unix_nano=None,
+        completeness=Completeness(status, reasons, frozenset(lost)), usage=usage,
+        prompt=Prompt((), head, ASSEMBLER.extend(EMPTY, parts, len(parts), "")), answer=(), reserve=None, limit=None,
+    )  # fmt: skip
+    return replace(blank, **more)
+
+
+def context(
+    band: Band = "ok", usage: int | None = 1000, limit: int | None = 128_000, source: str = "rules"
+) -> Context:
+    return Context(usage, "exact", limit, source, 0, None, None, None, None, band)
+
+
+def step(
+    call: Call,
+    old: Call | None = None,
+    *,
+    now: Context | None = None,
+    previous: Reading | None = None,
+    breaks: Sequence[Break] = (),
+    conflicts: Sequence[str] = (),
+    relation: Relation = "continues",
+    **more: Any,
+) -> Step:
+    at = find_break(old, call, TEXTS.get) if old is not None else None
+    counted = sum(s.tokens or 0 for s in call.prompt)
+    tokens = Tokens(counted, None, None, "exact")
+    reading = Reading(call, "t:1", 2, relation, None, 0, now or context(), tokens, at)
+    return Step(replace(reading, **more), previous, old, breaks, TEXTS.get, conflicts)
+
+
+def checked(s: Step) -> list[Finding | NotChecked]:
+    return [r for check in CHECKS for r in check(s)]
+
+
+def told(s: Step) -> list[str]:
+    return [r.kind if isinstance(r, Finding) else f"? {r.check}" for r in checked(s)]
+
+
+NOW, LATER = f"It is 3:07 PM. {PAD}", f"It is 3:09 PM. {PAD}"
+
+
+@pytest.mark.parametrize(
+    ("read", "evidence"),
+    [(None, "predicted"), (0, "reported"), (100, "reported")],
+)
+def test_usage_confirms_what_the_text_predicts(read: int | None, evidence: str) -> None:
+    old = made(NOW, ["x" * 8000])
+    (found,) = checked(step(made(LATER, ["x" * 8000, "y"], usage=Usage(input=3000, cache_read=read)), old))
+
+    assert isinstance(found, Finding)
+    assert (found.kind, found.evidence) == ("volatile_prefix", evidence)
+
+
+def test_a_cache_that_read_past_the_difference_denies_it() -> None:
+    old = made(NOW, ["x" * 8000], usage=Usage(input=2200))
+    s = step(made(LATER, ["x" * 8000, "y"], usage=Usage(input=2210, cache_read=2200)), old)
+
+    assert told(s) == ["? prefix_changed"]
+
+
+def test_a_text_of_before_may_be_cached_still() -> None:
+    a, b = (
+        made(f"Mode {m}. {PAD}", ["x" * 8000], usage=Usage(input=2200, cache_read=2200))
+        for m in ("plan", "act")
+    )
+    first = find_break(a, b, TEXTS.get)
+    assert first is not None
+
+    (found,) = checked(step(a, b, breaks=[first]))
+
+    assert isinstance(found, Finding)
+    assert (found.kind, found.tokens) == ("prefix_changed", 0)
+
+
+def test_no_call_reads_again_more_than_it_holds() -> None:
+    old = made(f"Be kind. {PAD}", ["x" * 8000])
+    (found,) = checked(step(made(f"Be rude. {PAD}", ["y" * 40]), old))
+
+    assert isinstance(found, Finding)
+    assert 0 < found.tokens < 150
+
+
+@pytest.mark.parametrize("mask", ["__REDACTED__", "[REDACTED]"])
+def test_a_mask_is_no_change(mask: str) -> None:
+    assert told(step(made(mask, ["a", "b"]), made(NOW, ["a"]))) == ["? prefix_changed"]
+
+
+def test_a_text_restored_from_an_answer_is_no_proof() -> None:
+    old, new = made("", ["a", "b"]), made("", ["a", "c", "d"])
+    chain = new.prompt.messages
+    segments = tuple(replace(s, inferred=s.path == "messages[1].parts[0]") for s in chain)
+    new = replace(new, prompt=replace(new.prompt, messages=replace(chain, new=segments)))
+
+    assert told(step(new, old)) == ["? prefix_changed"]
+
+
+def test_a_difference_where_the_text_was_cut_is_no_change() -> None:
+    texts = [f"{'x' * 4000}[cut: 17{n} characters left]" for n in (11, 48)]
+    old, new = (made("", ["a", t, "b"], status="partial", reasons=("value_cut",)) for t in texts)
+
+    assert told(step(new, old)) == ["? prefix_changed", "content_truncated"]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "lost", "expected"),
+    [
+        (("schema_missing",), {"tools"}, ["? tools_changed", "content_not_captured"]),
+        (("redacted",), {"messages"}, ["? prefix_changed", "content_not_captured"]),
+        (("redacted",), (), ["? prefix_changed", "content_not_captured"]),
+        (("value_cut",), {"messages"}, ["? prefix_changed", "content_truncated"]),
+        (("message_cut",), {"head"}, ["? prefix_changed", "content_truncated"]),
+        (
+            ("attributes_dropped",), {"tools", "head", "system"},
+            ["? tools_changed", "? prefix_changed", "attributes_dropped"],
+        ),
+        (("server_side",), {"head"}, ["? prefix_changed", "content_not_captured"]),
+        (("not_captured",), {"head"}, ["? prefix_changed", "content_not_captured"]),
+        (("unparsable",), {"messages"}, ["? prefix_changed", "content_not_captured"]),
+        (("logs_missing",), {"messages"}, ["? prefix_changed", "content_not_captured"]),
+        (("reference_missing",), {"system"}, ["? prefix_changed", "content_not_captured"]),
+        (("media_placeholder",), (), []),
+    ],
+)  # fmt: skip
+def test_what_was_lost_is_said_once(
+    reasons: tuple[Reason, ...], lost: Iterable[str], expected: list[str]
+) -> None:
+    old, new = made(PAD, ["a"]), made(PAD, ["a", "b"], status="partial", reasons=reasons, lost=lost)
+
+    assert told(step(new, old)) == expected
+    unchecked = [
+        r for r in checked(step(made(PAD, ["a", "b"]), replace(new, id="t:0"))) if isinstance(r, NotChecked)
+    ]
+    assert [f"? {u.check}" for u in unchecked] == [
+        e for e in expected if e.startswith("?")
+    ]  # whichever call lost it
+
+
+def test_a_break_in_the_system_prompt_stands_although_messages_are_lost() -> None:
+    old = made(NOW, ["a"], status="partial", reasons=("value_cut",), lost={"messages"})
+
+    assert told(step(made(LATER, ["a", "b"]), old)) == ["volatile_prefix"]
+
+
+def test_without_the_texts_the_kind_of_change_is_left_open() -> None:
+    s = step(made(LATER, ["a", "b"]), made(NOW, ["a"]))
+    at = s.reading.break_
+    assert at is not None
+    s = replace(s, reading=replace(s.reading, break_=replace(at, char_offset=None)), text=lambda digest: None)
+
+    (found,) = checked(s)
+
+    assert isinstance(found, Finding)
+    assert (found.kind, found.excerpt) == ("prefix_changed", "")
+
+
+@pytest.mark.parametrize(
+    ("call", "missing"),
+    [
+        (made(PAD, ["a"], usage=Usage()), True),
+        (made(PAD, ["a"], usage=Usage(input=0, output=0)), True),
+        (made(PAD, ["a"]), False),
+        (made(PAD, ["a"], usage=Usage(), status="partial", reasons=("aggregate_only",)), False),
+        (replace(made(PAD, ["a"], usage=Usage()), status="error", error="RateLimitError"), False),
+    ],
+)
+def test_usage_missing(call: Call, missing: bool) -> None:
+    assert ("usage_missing" in told(step(call))) == missing
+
+
+def test_contradictions_come_with_both_numbers() -> None:
+    conflict = "cache read 1,200 is more than input 1,000"
+    call = made(PAD, ["a"], usage=Usage(input=1000, conflicts=(conflict,)))
+
+    found = [
+        r
+        for r in checked(step(call, conflicts=["input 900 on invoke_agent, 1,000 on its calls"]))
+        if isinstance(r, Finding)
+    ]
+
+    assert [f.kind for f in found] == ["usage_inconsistent"] * 2
+    assert conflict in found[0].detail
+    assert "900" in found[1].detail
+
+
+@pytest.mark.parametrize(
+    ("spans", "double"),
+    [
+        ((("primary", "pydantic-ai"), ("duplicate", "com.anthropic.sdk.python")), True),
+        ((("primary", "litellm"), ("duplicate", "litellm")), False),
+        ((("primary", "pydantic-ai"), ("aggregate", "agents")), False),
+    ],
+)
+def test_double_instrumentation(spans: Sequence[tuple[Any, str]], double: bool) -> None:
+    refs = tuple(SpanRef("t", str(i), role, scope) for i, (role, scope) in enumerate(spans))
+
+    found = [r for r in checked(step(replace(made(PAD, ["a"]), spans=refs))) if isinstance(r, Finding)]
+
+    assert [f.kind for f in found] == ["double_instrumentation"] * double
+    if double:
+        assert "com.anthropic.sdk.python and pydantic-ai" in found[0].title
+        assert "ANTHROPIC_OPEN_TELEMETRY=false" in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (None, "low", True),
+        ("unknown", "low", True),
+        ("ok", "low", True),
+        ("low", "low", False),
+        ("low", "critical", True),
+        ("critical", "low", False),
+        ("ok", "ok", False),
+        ("ok", "unknown", False),
+    ],
+)
+def test_headroom_is_told_when_it_gets_worse(before: Band | None, now: Band, said: bool) -> None:
+    previous = step(made(PAD, ["a"]), now=context(before)).reading if before else None
+
+    found = told(step(made(PAD, ["a"]), now=context(now, 110_000), previous=previous))
+
+    assert found == ["headroom_low"] * said
+
+
+@pytest.mark.parametrize(
+    ("call", "now", "exceeded"),
+    [
+        (replace(made(PAD, ["a"]), status="error", error="context_length_exceeded"), context(), True),
+        (replace(made(PAD, ["a"]), status="error", error="ContextWindowExceededError"), context(), True),
+        (replace(made(PAD, ["a"]), status="error", error="RateLimitError"), context(), False),
+        (made(PAD, ["a"]), context("ok", 9000, 8000, "setting"), True),
+        (made(PAD, ["a"]), context("exceeded", 9000, 8000, "attribute"), True),
+        (made(PAD, ["a"]), context("ok", 8000, 8000, "setting"), False),
+        (made(PAD, ["a"]), context("unknown", 9000, None, ""), False),
+    ],
+)
+def test_window_exceeded(call: Call, now: Context, exceeded: bool) -> None:
+    assert told(step(call, now=now)) == ["window_exceeded"] * exceeded
+
+
+def test_an_error_message_is_never_repeated() -> None:
+    call = replace(made(PAD, ["a"]), status="error", error="prompt is too long: SECRET-WORDS")
+
+    (found,) = checked(step(call))
+
+    assert isinstance(found, Finding)
+    assert "SECRET" not in f"{found.title} {found.detail} {found.fix}"
+
+
+def test_scopes_that_no_dialect_knows() -> None:
+    found = unknown_dialects([("b.scope", 1), ("a.scope", 1200)])
+
+    assert [f.kind for f in found] == ["unknown_dialect"] * 2
+    assert "a.scope" in found[0].title
+    assert "1,200 spans" in found[0].detail
+
+
+# ---- gathering
+
+
+def finding(call: str, **more: Any) -> Finding:
+    return replace(Finding("prefix_changed", "warning", "T", "D.", "F", (call,), "system[0]", 10), **more)
+
+
+def reading(call: str, service: str = "shop", agent: str = "", offset: int | None = None) -> Reading:
+    at = Break("system[0]", "system", "modified", 10, offset, 0, None, None) if offset is not None else None
+    return step(replace(made(PAD, ["a"]), id=call, service=service, agent=agent), break_=at).reading
+
+
+def test_the_same_over_many_calls_is_one() -> None:
+    found = [(finding(c, tokens=n), reading(c)) for c, n in (("a", 10), ("b", 30), ("c", 0))]
+
+    (merged,), _ = gather(found)
+
+    assert (merged.calls, merged.tokens) == (("a", "b", "c"), 40)
+    assert merged.detail == "D. Read again: 10 to 30 tokens in each of 2 calls."
+
+
+@pytest.mark.parametrize(
+    "other", [{"title": "U"}, {"kind": "tools_changed"}, {"path": "system[1]"}], ids=["title", "kind", "path"]
+)
+def test_what_differs_stays_apart(other: dict[str, Any]) -> None:
+    merged, _ = gather([(finding("a"), reading("a")), (finding("b", **other), reading("b"))])
+
+    assert len(merged) == 2
+
+
+def test_services_and_agents_stay_apart() -> None:
+    merged, _ = gather(
+        [
+            (finding("a"), reading("a")),
+            (finding("b"), reading("b", "other")),
+            (finding("c"), reading("c", agent="x")),
+        ]
+    )
+
+    assert len(merged) == 3
+
+
+def test_agents_share_what_concerns_no_place_and_other_fixes_stay_apart() -> None:
+    parts = [finding(c, path="", tokens=0) for c in "ab"] + [finding("c", path="", tokens=0, fix="G")]
+
+    merged, _ = gather([(f, reading(f.calls[0], agent=f.calls[0])) for f in parts])
+
+    assert [f.calls for f in merged] == [("a", "b"), ("c",)]
+
+
+def test_the_worst_come_first_then_the_dearest() -> None:
+    found = [
+        finding("a", severity="info", title="I", tokens=99),
+        finding("b", title="W", tokens=1),
+        finding("c", title="V", tokens=5),
+        finding("d", severity="error", title="E", tokens=0),
+    ]
+
+    merged, _ = gather([(f, reading(f.calls[0])) for f in found])
+
+    assert [f.title for f in merged] == ["E", "V", "W", "I"]
+
+
+@pytest.mark.parametrize(("offset", "left"), [(110, 1), (400, 2), (None, 2)])
+def test_a_change_at_the_place_of_a_volatile_value_is_part_of_it(offset: int | None, left: int) -> None:
+    volatile = finding("b", kind="volatile_prefix", severity="error", title="V")
+
+    merged, _ = gather([(finding("a"), reading("a", offset=offset)), (volatile, reading("b", offset=100))])
+
+    assert len(merged) == left
+    assert merged[0].kind == "volatile_prefix"
+    assert merged[0].calls == (("a", "b") if left == 1 else ("b",))
+    assert sum(f.tokens for f in merged) == 20
+
+
+def test_the_best_evidence_is_kept() -> None:
+    merged, _ = gather([(finding("a"), reading("a")), (finding("b", evidence="reported"), reading("b"))])
+
+    assert merged[0].evidence == "reported"
+
+
+def test_what_was_not_checked_is_one_for_each_reason() -> None:
+    said = [NotChecked("prefix_changed", w, (c,)) for c, w in (("a", "x"), ("b", "y"), ("c", "x"))]
+
+    _, merged = gather([(n, reading(n.calls[0])) for n in said])
+
+    assert merged == (
+        NotChecked("prefix_changed", "x", ("a", "c")),
+        NotChecked("prefix_changed", "y", ("b",)),
+    )
+
+
+# ---- no prompt text
+
+
+SENTINEL = "zanzibar"
+WORDS = st.lists(
+    st.sampled_from([SENTINEL, f"{SENTINEL} 3:07 PM", f"{SENTINEL} 3:09 PM", f"{SENTINEL}42"]), max_size=3
+)
+TEXT = WORDS.map(" ".join)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(TEXT, st.lists(TEXT, max_size=4), TEXT), min_size=2, max_size=4))
+def test_no_finding_repeats_a_prompt(story: list[tuple[str, list[str], str]]) -> None:
+    """Whatever changes: only the excerpt, which is shown where text may be shown, has any of it."""
+    app = App()
+    history: list[dict[str, Any]] = []
+    for system, messages, description in story:
+        history = [*history[:2], *(said("user", m) for m in messages), said("user", f"{SENTINEL}?")]
+        tools = [tool("search", f"{description} {SENTINEL}"), tool(f"{SENTINEL} {description}\n")]
+        app.call([said("system", system), *history], tools)
+
+    analysis = analysed(app.spans)
+
+    for f in analysis.findings:
+        assert SENTINEL not in " ".join((f.kind, f.title, f.detail, f.fix, f.path))
+    for n in analysis.not_checked:
+        assert SENTINEL not in n.why
+
+
+def test_the_text_that_may_be_shown_is_in_the_excerpt() -> None:
+    (found,) = analysed(
+        talk([f"{SENTINEL} at 3:07 PM. {PAD}", f"{SENTINEL} at 3:09 PM. {PAD}"]).spans
+    ).findings
+
+    assert SENTINEL in found.excerpt
