@@ -1,0 +1,60 @@
+"""What fills the context window of LLM calls, from the OpenTelemetry spans that they leave.
+
+    from otel_ctx import Engine, read
+
+    engine = Engine()
+    for batch in read(["dump.jsonl"]):
+        engine.feed(batch.spans, batch.logs)
+    analysis = engine.close()
+
+The names below are the whole public surface; they load when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from otel_ctx.context import Bands, Limits
+    from otel_ctx.engine import Engine, Settings
+    from otel_ctx.errors import InputError, OtelCtxError, RulesError, SettingError
+    from otel_ctx.inputs import read
+    from otel_ctx.model import Analysis, Call, Finding, LogRecord, Reading, Span
+
+__all__ = [
+    "Analysis",
+    "Bands",
+    "Call",
+    "Engine",
+    "Finding",
+    "InputError",
+    "Limits",
+    "LogRecord",
+    "OtelCtxError",
+    "Reading",
+    "RulesError",
+    "SettingError",
+    "Settings",
+    "Span",
+    "read",
+]
+
+_HOMES = {
+    "otel_ctx.context": ("Bands", "Limits"),
+    "otel_ctx.engine": ("Engine", "Settings"),
+    "otel_ctx.errors": ("InputError", "OtelCtxError", "RulesError", "SettingError"),
+    "otel_ctx.inputs": ("read",),
+    "otel_ctx.model": ("Analysis", "Call", "Finding", "LogRecord", "Reading", "Span"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

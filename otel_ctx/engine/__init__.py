@@ -144,10 +144,12 @@ class Engine:
         order = telling.order if telling.role == "content" else 0
         key = (telling.trace_id, telling.span_id, telling.role, order, telling.dialect)
         known = self._told.get(key)
+        if known is not None and telling.role != "content":
+            return
         told = self._read(telling)
         if known is None:
             self._told[key] = told
-        elif telling.role == "content" and _other(known, told):
+        elif _other(known, told):
             n = sum(1 for k in self._told if k[:2] == key[:2])
             self._told[(*key[:4], f"{telling.dialect}#{n}")] = told
 
