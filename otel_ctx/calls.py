@@ -8,7 +8,7 @@ count; a parent's sum is a check.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -62,12 +62,15 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The calls in order of their start, and what belonged to none."""
+    """The calls in order of their start, and what belonged to none.
+
+    ``conflicts``: call id -> contradictions between its numbers and sums above it, in words, told at the first call below
+    the sum; ``members``: "TRACE:SPAN" of every span that tells of a call -> the call."""
 
     calls: list[Call]
-    aggregates: dict[str, tuple[str, ...]]  # aggregate span "TRACE:SPAN" -> the calls below it
     orphans: list[Told]  # content records whose span never came
-    sum_conflicts: list[tuple[str, str, tuple[str, ...]]]  # (aggregate, both numbers in words, calls)
+    conflicts: dict[str, list[str]]
+    members: dict[str, str]
 
 
 Extend = Callable[[Chain, Iterable[Chain]], Chain]
@@ -75,9 +78,14 @@ Extend = Callable[[Chain, Iterable[Chain]], Chain]
 
 
 def fold(
-    told: Sequence[Told], parents: Mapping[tuple[str, str], str], rules: Rules, extend: Extend
+    told: Sequence[Told],
+    parents: Mapping[tuple[str, str], str],
+    rules: Rules,
+    extend: Extend,
+    above: Container[tuple[str, str]] = (),
 ) -> Folded:
-    """``told``: everything told, in any order; ``parents``: (trace, span) -> parent span id of every span seen."""
+    """``told``: everything told, in any order; ``parents``: (trace, span) -> parent span id of every span seen; ``above``:
+    spans known to stand above a call, though it may not be in ``told``."""
     spans, orphans = _join_content(told, extend)
     calls = [t for t in spans if t.telling.role == "call"]
     sums = [t for t in spans if t.telling.role == "aggregate"]
@@ -88,11 +96,14 @@ def fold(
     made = [_call(g, usage, rules, [a for a in sums if g[0].id in below.get(a.id, ())]) for g in groups]
     by_member = {t.id: c.id for g, c in zip(groups, made, strict=True) for t in g}
     for a in sums:
-        if not below.get(a.id) and a.telling.usage is not None and not _has_sum_above(a, sums, parents):
+        if below.get(a.id) or (a.telling.trace_id, a.telling.span_id) in above or a.telling.usage is None:
+            continue
+        if not _has_sum_above(a, sums, parents):
             made.append(_aggregate_only(a, usage[a.id], rules))
     made.sort(key=lambda c: (c.start_unix_nano, c.end_unix_nano, c.id))
     aggregates = {a: tuple(dict.fromkeys(by_member[m] for m in members)) for a, members in below.items()}
-    return Folded(made, aggregates, orphans, _check_sums(sums, aggregates, usage, {c.id: c for c in made}))
+    members = {f"{s.trace_id}:{s.span_id}": call.id for call in made for s in call.spans if s.role != "aggregate"}
+    return Folded(made, orphans, _check_sums(sums, aggregates, usage, {c.id: c for c in made}), members)
 
 
 # ---- content records
@@ -328,26 +339,20 @@ def _check_sums(
     below: Mapping[str, tuple[str, ...]],
     usage: Mapping[str, Usage],
     calls: Mapping[str, Call],
-) -> list[tuple[str, str, tuple[str, ...]]]:
-    out = []
+) -> dict[str, list[str]]:
+    """Contradictions, by the first call below each sum."""
+    out: dict[str, list[str]] = {}
     for a in sums:
         members = below.get(a.id)
         mine = usage[a.id]
         if not members or mine.input is None:
             continue
         inputs = [calls[m].usage.input for m in members]
-        if any(i is None for i in inputs):
-            continue
-        total, last = sum(i or 0 for i in inputs), inputs[-1]
-        # frameworks write the sum, the last call's numbers, or a sum over the agent's whole life: none is wrong by itself
-        if mine.input < total and mine.input not in inputs and mine.input != last:
-            out.append(
-                (
-                    a.id,
-                    f"input {mine.input:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls",
-                    members,
-                )
-            )
+        total = sum(i or 0 for i in inputs)
+        # frameworks write the sum, one call's numbers, or a sum over the agent's whole life: none is wrong by itself
+        if None not in inputs and mine.input < total and mine.input not in inputs:
+            words = f"input {mine.input:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls"
+            out.setdefault(members[0], []).append(words)
     return out
 
 

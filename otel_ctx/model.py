@@ -429,6 +429,18 @@ class Reading:
     break_: Break | None
     findings: tuple[str, ...] = ()  # kinds
     gap: bool = False
+    provisional: bool = False  # more may still come: the parent is open, content may follow in log records
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """A reading with what was found at that call, as it is said at one moment: first when its span arrives
+    (``reading.provisional`` where more may come), and once more when it is settled."""
+
+    reading: Reading
+    findings: tuple[Finding, ...]
+    not_checked: tuple[NotChecked, ...]
+    again: bool = False  # another span tells of a call that was told before: nothing is to be counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -59,6 +59,9 @@ class Memo(Generic[K, V]):
             self._items[key] = value
         return value
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
     def put(self, key: K, value: V) -> None:
         self._items.pop(key, None)
         self._items[key] = value

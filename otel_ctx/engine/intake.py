@@ -1,0 +1,128 @@
+"""Records -> what they tell, with their content read and their text let go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import replace
+
+from otel_ctx import dialects
+from otel_ctx.calls import Told
+from otel_ctx.context import known_model
+from otel_ctx.engine.assemble import EMPTY, Assembler
+from otel_ctx.engine.settings import Settings
+from otel_ctx.engine.texts import Texts
+from otel_ctx.model import Chain, LogRecord, Span, Telling
+from otel_ctx.rules import Rules, load
+from otel_ctx.tokens import Counter
+
+Key = tuple[str, str, str, int, str]
+"""Trace, span, role, order among the span's content records, dialect."""
+
+
+class Intake:
+    """Takes records in, in any order. A record that came before is known by its ids and counted once.
+
+    ``told`` is what was told so far; ``parents`` gives (trace, span) -> parent span of every span seen; ``above`` holds the
+    spans above a call, as far as they are known: a sum on one of them is no call of its own."""
+
+    def __init__(self, settings: Settings, parents: MutableMapping[tuple[str, str], str]) -> None:
+        self.rules: Rules = load(settings.rules_override)
+        self.texts = Texts(settings.text_cap)
+        self.told: dict[Key, Told] = {}
+        self.parents = parents
+        self.above: dict[tuple[str, str], None] = {}
+        self.foreign: dict[str, int] = {}
+        self.spans = self.logs = 0
+        self._limits = settings.limits
+        self._assembler = Assembler(Counter(settings.tokenizer).count, self.texts)
+        self._encodings: dict[tuple[str, str], str] = {}
+
+    def span(self, span: Span) -> Told | None:
+        """Take a span in; what it told that was not known before."""
+        self.spans += 1
+        self.parents[(span.trace_id, span.span_id)] = span.parent_id
+        if (span.trace_id, span.span_id) in self.above:
+            self.above[(span.trace_id, span.parent_id)] = None
+        telling = dialects.read(span)
+        if telling is not None:
+            if telling.role == "call":
+                self.above[(telling.trace_id, telling.parent_id)] = None
+            return self._hear(telling)
+        if _looks_like_a_model(span):
+            scope = span.scope_name or "(no scope)"
+            self.foreign[scope] = self.foreign.get(scope, 0) + 1
+        return None
+
+    def log(self, record: LogRecord) -> Told | None:
+        """Take a log record in; what it told that was not known before."""
+        self.logs += 1
+        telling = dialects.read_log(record)
+        return self._hear(telling) if telling is not None else None
+
+    def keep(self, wanted: Callable[[Told], bool]) -> None:
+        """Forget what is not wanted any more."""
+        self.told = {key: t for key, t in self.told.items() if wanted(t)}
+
+    def joined(self, base: Chain, chains: Iterable[Chain]) -> Chain:
+        """One chain out of several, each segment at its place in the whole."""
+        out = base if base.length else EMPTY
+        for chain in chains:
+            out = self._assembler.append(out, chain)
+        return out
+
+    def _hear(self, telling: Telling) -> Told | None:
+        order = telling.order if telling.role == "content" else 0
+        key = (telling.trace_id, telling.span_id, telling.role, order, telling.dialect)
+        known = self.told.get(key)
+        if known is not None and telling.role != "content":
+            return None
+        told = self._read(telling)
+        if known is not None:
+            if not _other(known, told):
+                return None
+            n = sum(1 for k in self.told if k[:2] == key[:2])
+            key = (*key[:4], f"{telling.dialect}#{n}")
+        self.told[key] = told
+        return told
+
+    def _read(self, telling: Telling) -> Told:
+        encoding = self._encoding(telling)
+        tools, tool_reasons = self._assembler.section(telling.tools, encoding)
+        system, system_reasons = self._assembler.section(telling.system, encoding)
+        thread = telling.conversation_hint or telling.trace_id
+        messages, message_reasons = self._assembler.chain(telling.messages, encoding, thread)
+        answer = self._assembler.answer(telling.output, encoding)
+        reasons = telling.reasons | tool_reasons | system_reasons | message_reasons
+        lost = set(telling.lost)
+        if tool_reasons:
+            lost.add("tools")
+        if system_reasons:
+            lost.add("system")
+        if message_reasons:
+            lost.add("messages")
+        bare = replace(telling, tools=None, system=None, messages=None, output=None, lost=frozenset(lost))
+        return Told(bare, tools, system, messages, answer, frozenset(reasons))
+
+    def _encoding(self, telling: Telling) -> str:
+        model = known_model(telling.response_model or telling.request_model, self._limits)
+        key = (model, telling.provider)
+        encoding = self._encodings.get(key)
+        if encoding is None:
+            encoding = self._encodings[key] = self.rules.encoding_of(model, telling.provider)
+        return encoding
+
+def _other(a: Told, b: Told) -> bool:
+    """Two content records with the same ids and time hold other content: both count."""
+    return (a.messages.key, [s.digest for s in a.answer]) != (b.messages.key, [s.digest for s in b.answer])
+
+
+_HINTS = ("gen_ai.", "llm.", "ai.prompt", "ai.model", "openinference.", "traceloop.")
+
+
+def _looks_like_a_model(span: Span) -> bool:
+    """Telemetry of a model's use that no dialect knows: attributes that hold messages or token counts."""
+    return any(
+        k.startswith(_HINTS) and ("token" in k or "message" in k or "prompt" in k) for k in span.attributes
+    )
+
+

@@ -1,0 +1,217 @@
+"""One call after the other -> what is said of each: its place, its figures, its findings.
+
+Calls must come in the order of their starts: a figure depends on its own call and on those before it, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from otel_ctx.context import context_of
+from otel_ctx.conversations import Placed, Threads, find_break, shared_segments
+from otel_ctx.engine.settings import Settings
+from otel_ctx.engine.texts import Texts
+from otel_ctx.findings import CHECKS, Step
+from otel_ctx.model import Band, Break, Call, Conversation, Finding, Method, NotChecked, Reading, Said, Tokens
+from otel_ctx.rules import Rules
+
+_FACTOR_LOW, _FACTOR_HIGH = 0.7, 1.5
+_BREAKS_KEPT = 8
+
+
+@dataclass(slots=True)
+class _Thread:
+    """What a conversation has shown so far."""
+
+    number: int
+    calls: list[str] = field(default_factory=list)
+    peak: int | None = None
+    usages: list[int] = field(default_factory=list)  # of the last turns
+    breaks: list[Break] = field(default_factory=list)
+    services: dict[str, None] = field(default_factory=dict)
+    agents: dict[str, None] = field(default_factory=dict)
+    models: dict[str, None] = field(default_factory=dict)
+    parent: str | None = None
+    gaps: int = 0
+    joined: bool = False
+    last: Reading | None = None
+
+
+class Judge:
+    """``most``: conversations that are remembered, the longest silent leaving first (None: all)."""
+
+    def __init__(
+        self, settings: Settings, rules: Rules, parents: Mapping[tuple[str, str], str], texts: Texts, most: int | None = None
+    ) -> None:
+        self._settings = settings
+        self._rules = rules
+        self._texts = texts
+        self._placing = Threads(parents, texts.get)
+        self._threads: dict[str, _Thread] = {}
+        self._factors = _Factors()
+        self._most = most
+        self._started = 0
+        self.evicted = 0
+
+    def judge(self, call: Call, conflicts: Sequence[str] = ()) -> Said:
+        """``conflicts``: contradictions between the call's numbers and sums above it, in words."""
+        placed = self._placing.place(call)
+        thread = self._thread(placed.conversation)
+        step = self._step(placed, thread, conflicts)
+        results = [r for check in CHECKS for r in check(step)]
+        findings = tuple(r for r in results if isinstance(r, Finding) and r.kind not in self._settings.ignore)
+        kinds = tuple(dict.fromkeys(f.kind for f in findings))
+        reading = replace(step.reading, findings=kinds) if kinds else step.reading
+        self._keep(thread, reading, placed)
+        return Said(reading, findings, tuple(r for r in results if isinstance(r, NotChecked)))
+
+    def conversations(self) -> tuple[Conversation, ...]:
+        """Those that are remembered, in the order of their first calls."""
+        return tuple(_conversation(id_, t) for id_, t in sorted(self._threads.items(), key=lambda item: item[1].number))
+
+    def bands(self) -> Mapping[tuple[str, Band], int]:
+        """(service, band) -> how many of the conversations that are remembered stand there."""
+        out: dict[tuple[str, Band], int] = {}
+        for t in self._threads.values():
+            if t.last is not None:
+                key = next(iter(t.services), ""), t.last.context.band
+                out[key] = out.get(key, 0) + 1
+        return out
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def _thread(self, conversation: str) -> _Thread:
+        thread = self._threads.pop(conversation, None)
+        if thread is None:
+            self._started += 1
+            thread = _Thread(self._started)
+        self._threads[conversation] = thread
+        if self._most is not None and len(self._threads) > self._most:
+            del self._threads[next(iter(self._threads))]
+            self.evicted += 1
+        return thread
+
+    def _step(self, placed: Placed, thread: _Thread, conflicts: Sequence[str]) -> Step:
+        call = placed.call
+        tokens = self._factors.tokens(call)
+        usage, method = _depth(call, tokens)
+        context = context_of(call, usage, method, thread.usages, self._rules, self._settings.limits)
+        old = placed.compared
+        seen = call.completeness.status in ("full", "partial")
+        at = find_break(old, call, self._texts.get) if old is not None and seen and _both_seen(old) else None
+        if at is not None and tokens.factor != 1.0:
+            at = replace(at, tokens=round(at.tokens * tokens.factor))
+        previous = placed.previous
+        reading = Reading(
+            call=call,
+            conversation=placed.conversation,
+            turn=placed.turn,
+            relation=placed.relation,
+            previous=previous.id if previous is not None else None,
+            shared=shared_segments(previous.prompt, call.prompt) if previous is not None else 0,
+            context=context,
+            tokens=tokens,
+            break_=at,
+            gap=placed.gap,
+        )
+        return Step(reading, thread.last, old, tuple(thread.breaks), self._texts.get, conflicts)
+
+    def _keep(self, thread: _Thread, reading: Reading, placed: Placed) -> None:
+        call = reading.call
+        if thread.last is None:
+            thread.parent = placed.parent
+            thread.joined = reading.relation == "joined"
+        if self._most is None:
+            thread.calls.append(call.id)
+        usage = reading.context.usage
+        if usage is not None and call.status == "ok":
+            thread.peak = max(thread.peak or 0, usage)
+            thread.usages.append(usage)
+            del thread.usages[: -self._settings.limits.turns]
+        if reading.break_ is not None:
+            thread.breaks.append(reading.break_)
+            del thread.breaks[:-_BREAKS_KEPT]
+        thread.gaps += reading.gap
+        for names, name in (
+            (thread.services, call.service),
+            (thread.agents, call.agent),
+            (thread.models, call.model),
+        ):
+            if name:
+                names[name] = None
+        thread.last = reading
+
+
+class _Factors:
+    """Counted tokens -> the provider's, fitted on the calls seen so far whose prompt is known whole."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def tokens(self, call: Call) -> Tokens:
+        counted, sure = _counted(call)
+        reported = call.usage.input
+        status = call.completeness.status
+        if status in ("usage_only", "none"):
+            return Tokens(0, None, None, "unmeasured")
+        unaccounted = reported - counted if reported is not None else None
+        served = unaccounted if "server_side" in call.completeness.reasons else None
+        if sure:
+            return Tokens(counted, unaccounted, served, "exact")
+        key = (call.model, call.service)
+        known, given = self._sums.get(key, (0, 0))
+        if status == "full" and reported and counted and _FACTOR_LOW <= reported / counted <= _FACTOR_HIGH:
+            known, given = known + counted, given + reported
+            self._sums[key] = known, given
+        if known:
+            return Tokens(counted, unaccounted, served, "calibrated", round(given / known, 4))
+        return Tokens(counted, unaccounted, served, "estimated")
+
+
+def _counted(call: Call) -> tuple[int, bool]:
+    """Tokens of all counted segments, and whether every count is exact."""
+    prompt, chain = call.prompt, call.prompt.messages
+    head = (*prompt.tools, *prompt.system)
+    sure = not chain.estimated and all(s.method == "exact" or s.tokens is None for s in head)
+    return sum(s.tokens or 0 for s in head) + sum(chain.tokens_by_kind), sure
+
+
+def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:
+    """Tokens in the window: the provider's own number, else what was counted of a prompt that was seen whole. A sum over
+    several calls is no depth."""
+    if "aggregate_only" in call.completeness.reasons:
+        return None, "unmeasured"
+    if call.usage.input is not None:
+        return call.usage.input, "exact"
+    if call.completeness.status == "full":
+        return round(
+            tokens.counted * tokens.factor
+        ), tokens.method if tokens.method != "exact" else "estimated"
+    return None, "unmeasured"
+
+
+def _both_seen(call: Call) -> bool:
+    return call.completeness.status in ("full", "partial")
+
+
+def _conversation(id_: str, t: _Thread) -> Conversation:
+    last = t.last
+    assert last is not None
+    return Conversation(
+        id=id_,
+        parent=t.parent,
+        calls=tuple(t.calls),
+        services=tuple(t.services),
+        agents=tuple(t.agents),
+        models=tuple(t.models),
+        usage_peak=t.peak,
+        usage_last=t.usages[-1] if t.usages else None,
+        limit=last.context.limit,
+        headroom=last.context.headroom,
+        headroom_turns=last.context.headroom_turns,
+        band=last.context.band,
+        gaps=t.gaps,
+        joined=t.joined,
+    )

@@ -1,0 +1,178 @@
+"""Calls as they arrive: what is known is said at once, and once more when nothing can be added.
+
+Two judges see each call once: the first when its span arrives, the other when it settles, in the order of the starts, so that
+settled figures are those of a dump of the same records. Time comes from the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from otel_ctx.calls import Folded, Told, fold
+from otel_ctx.engine.assemble import Memo
+from otel_ctx.engine.intake import Intake
+from otel_ctx.engine.judge import Judge
+from otel_ctx.engine.settings import Settings
+from otel_ctx.model import Band, Call, LogRecord, Said, Span, SpanRef
+
+SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its parent has not come before
+_PARENTS = 200_000
+_REMEMBERED = 4096
+_DEFAULT = Settings()
+
+
+class _Parents(dict[tuple[str, str], str]):
+    """The newest spans' parents; the oldest leave."""
+
+    def __setitem__(self, key: tuple[str, str], parent: str) -> None:
+        super().__setitem__(key, parent)
+        if len(self) > _PARENTS:
+            del self[next(iter(self))]
+
+
+class LiveEngine:
+    """``most``: conversations that are remembered. Not for two threads at once."""
+
+    def __init__(self, settings: Settings = _DEFAULT, most: int = 10_000) -> None:
+        self._settings = settings
+        self._intake = Intake(settings, _Parents())
+        self._at_first = self._judge(most)
+        self._settled = self._judge(most)
+        self._said: Memo[str, Said] = Memo(_REMEMBERED)  # by "TRACE:SPAN" of every span that tells of a call
+        self._done: Memo[str, str] = Memo(_REMEMBERED)  # the same and response ids, of calls that have settled -> a key of _said
+        self._now = 0
+        self._changed = False  # since calls were last settled
+        self._due = 0  # when the next call settles for its age
+        self.late = 0
+
+    def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> list[Said]:
+        """What is said of the calls that these records tell of. A call that was told before, and of which another span
+        tells now, is said ``again``: its figures are those of the first time."""
+        new = [t for span in spans if (t := self._intake.span(span)) is not None]
+        new += [t for record in logs if (t := self._intake.log(record)) is not None]
+        out = self._late(new)
+        fresh = [t for t in new if t.telling.role != "content" and t.id not in self._done]
+        if new:
+            self._changed = True
+        if not fresh:
+            return out
+        self._now = max(self._now, max(t.telling.end_unix_nano for t in fresh))
+        folded = self._fold(self._around(fresh))
+        ids = {t.id for t in fresh}
+        for call in folded.calls:
+            refs = {f"{s.trace_id}:{s.span_id}" for s in call.spans}
+            if ids & refs:
+                out.append(self._say(call, refs, folded.conflicts.get(call.id, ())))
+        return out
+
+    def advance(self, now_unix_nano: int) -> list[Said]:
+        """What has settled by ``now``: nothing more can come of it, or it is too late to wait."""
+        self._now = max(self._now, now_unix_nano)
+        if not self._intake.told or (not self._changed and now_unix_nano < self._due):
+            return []
+        return self._settle(lambda call: self._ripe(call, now_unix_nano))
+
+    def drain(self) -> list[Said]:
+        """Settle everything."""
+        return self._settle(lambda call: True)
+
+    def bands(self) -> Mapping[tuple[str, Band], int]:
+        """(service, band) -> conversations that stand there."""
+        return self._at_first.bands()
+
+    @property
+    def conversations(self) -> int:
+        return len(self._settled)
+
+    @property
+    def evicted(self) -> int:
+        return self._settled.evicted
+
+    # ---- at first
+
+    def _judge(self, most: int) -> Judge:
+        return Judge(self._settings, self._intake.rules, self._intake.parents, self._intake.texts, most)
+
+    def _fold(self, told: list[Told]) -> Folded:
+        intake = self._intake
+        return fold(told, intake.parents, intake.rules, intake.joined, intake.above)
+
+    def _around(self, fresh: list[Told]) -> list[Told]:
+        """What was told of requests at the same time or in the same traces: more than that cannot be the same call."""
+        start = min(t.telling.start_unix_nano for t in fresh)
+        end = max(t.telling.end_unix_nano for t in fresh)
+        traces = {t.telling.trace_id for t in fresh}
+        return [
+            t
+            for t in self._intake.told.values()
+            if t.telling.trace_id in traces
+            or (t.telling.start_unix_nano <= end and t.telling.end_unix_nano >= start)
+        ]
+
+    def _say(self, call: Call, refs: set[str], conflicts: Iterable[str]) -> Said:
+        known = next((s for r in refs if (s := self._said.get(r)) is not None), None)
+        if known is None:
+            said = self._at_first.judge(call, tuple(conflicts))
+            said = replace(said, reading=replace(said.reading, provisional=not self._ripe(call, self._now)))
+        else:
+            said = replace(known, again=True, reading=replace(known.reading, call=replace(known.reading.call, spans=call.spans)))
+        for ref in refs:
+            self._said.put(ref, said)
+        return said
+
+    # ---- settling
+
+    def _ripe(self, call: Call, now: int) -> bool:
+        """Its parent has arrived, or it is long over. A call whose content was not seen waits for log records."""
+        if now - call.end_unix_nano >= SETTLE_NS:
+            return True
+        if call.completeness.status in ("usage_only", "none") and "redacted" not in call.completeness.reasons:
+            return False
+        return not call.parent_id or (call.trace_id, call.parent_id) in self._intake.parents
+
+    def _settle(self, ripe: Callable[[Call], bool]) -> list[Said]:
+        folded = self._fold(list(self._intake.told.values()))
+        out: list[Said] = []
+        done: set[str] = set()
+        for call in folded.calls:
+            if not ripe(call):
+                break  # those that started later wait for it: a figure depends on what came before
+            out.append(self._settled.judge(call, folded.conflicts.get(call.id, ())))
+            done.add(call.id)
+            for s in call.spans:
+                if s.role != "aggregate":
+                    self._done.put(f"{s.trace_id}:{s.span_id}", call.id)
+            if call.response_id:
+                self._done.put(call.response_id, call.id)
+        members = folded.members
+        self._intake.keep(lambda t: members.get(t.id) not in done and not self._stale(t))
+        self._due = min((t.telling.end_unix_nano for t in self._intake.told.values()), default=0) + SETTLE_NS
+        self._changed = False
+        return out
+
+    def _late(self, new: list[Told]) -> list[Said]:
+        """What tells of a call that has settled already adds nothing: it is counted, and its span learns whose it is."""
+        late = {t.id: t for t in new if t.id in self._done or t.telling.response_id in self._done}
+        if not late:
+            return []
+        self.late += len(late)
+        self._intake.keep(lambda t: t.id not in late)
+        out = []
+        for t in late.values():
+            call_id = self._done.get(t.id) or self._done.get(t.telling.response_id)
+            known = self._said.get(call_id or "")
+            self._done.put(t.id, call_id or "")
+            if known is not None and t.telling.role != "content":
+                ref = SpanRef(t.telling.trace_id, t.telling.span_id, "duplicate", t.telling.scope)
+                call = replace(known.reading.call, spans=(*known.reading.call.spans, ref))
+                out.append(replace(known, again=True, reading=replace(known.reading, call=call)))
+        return out
+
+    def _stale(self, told: Told) -> bool:
+        """A sum, or content whose span never came, that nothing waits for any more."""
+        t = told.telling
+        if t.role == "call":
+            return False
+        end = t.end_unix_nano or t.order
+        return self._now - end >= SETTLE_NS

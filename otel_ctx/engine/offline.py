@@ -1,0 +1,55 @@
+"""A dump as a whole: everything settles at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from otel_ctx.calls import fold
+from otel_ctx.engine.intake import Intake
+from otel_ctx.engine.judge import Judge
+from otel_ctx.engine.settings import Settings
+from otel_ctx.findings import gather, unknown_dialects
+from otel_ctx.model import Analysis, Finding, LogRecord, NotChecked, Reading, Span
+
+_DEFAULT = Settings()
+
+
+class Engine:
+    """Feed it records in any chunks, then close it."""
+
+    def __init__(self, settings: Settings = _DEFAULT) -> None:
+        self._settings = settings
+        self._intake = Intake(settings, {})
+
+    def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> None:
+        """Take records in. A span or record that came before is known by its ids and counted once."""
+        for span in spans:
+            self._intake.span(span)
+        for record in logs:
+            self._intake.log(record)
+
+    def close(self) -> Analysis:
+        """Fold and judge everything that was fed."""
+        intake = self._intake
+        folded = fold(list(intake.told.values()), intake.parents, intake.rules, intake.joined)
+        judge = Judge(self._settings, intake.rules, intake.parents, intake.texts)
+        said = [judge.judge(call, folded.conflicts.get(call.id, ())) for call in folded.calls]
+        found: list[tuple[Finding | NotChecked, Reading]] = []
+        for s in said:
+            found += [(f, s.reading) for f in s.findings]
+            found += [(n, s.reading) for n in s.not_checked]
+        findings, not_checked = gather(found)
+        foreign = tuple(sorted(intake.foreign.items()))
+        findings += tuple(f for f in unknown_dialects(foreign) if f.kind not in self._settings.ignore)
+        return Analysis(
+            readings=tuple(s.reading for s in said),
+            conversations=judge.conversations(),
+            findings=findings,
+            not_checked=not_checked,
+            spans=intake.spans,
+            log_records=intake.logs,
+            orphans=len(folded.orphans),
+            unassigned_bytes=sum(o.content for o in folded.orphans),
+            foreign=foreign,
+            text=intake.texts.get,
+        )

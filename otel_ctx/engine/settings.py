@@ -1,0 +1,19 @@
+"""What may be set of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from otel_ctx.context import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``text_cap``: characters of segment texts that are kept (None: all); ``ignore``: finding kinds left out;
+    ``tokenizer``: the engine that counts (None: the best that is installed); ``rules_override``: TOML over the rules."""
+
+    limits: Limits = Limits()
+    text_cap: int | None = 64 * 1024 * 1024
+    ignore: frozenset[str] = frozenset()
+    tokenizer: str | None = None
+    rules_override: str | None = None

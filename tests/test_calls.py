@@ -1,0 +1,598 @@
+"""Several records of one request are one call, and no two requests are ever one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from otel_ctx.engine import Engine
+from otel_ctx.model import Analysis, Call, Link, LogRecord, Reading, Span
+
+SECOND = 1_000_000_000
+BASE = 1_764_500_000 * SECOND
+GENAI = "opentelemetry.instrumentation.genai.openai"
+OTHER = "openinference.instrumentation.langchain"
+SDK = "com.anthropic.sdk.python"
+LONG = "Please read the returns policy again and tell me what it says about worn items. " * 12
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def span(
+    id_: int,
+    *,
+    trace: int = 1,
+    parent: int = 0,
+    at: float = 0,
+    length: float = 1,
+    scope: str = GENAI,
+    operation: str = "chat",
+    messages: Sequence[dict[str, Any]] | None = None,
+    answer: str | None = None,
+    tokens: tuple[int, int] | None = None,
+    dropped: int = 0,
+    links: Sequence[Link] = (),
+    **attributes: Any,
+) -> Span:
+    """``at`` and ``length`` in seconds; ``tokens``: input and output; underscores in names stand for dots."""
+    known: dict[str, Any] = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o" if operation == "chat" else None,
+        "gen_ai.input.messages": json.dumps(messages) if messages is not None else None,
+        "gen_ai.output.messages": json.dumps([said("assistant", answer)]) if answer else None,
+        "gen_ai.usage.input_tokens": tokens[0] if tokens else None,
+        "gen_ai.usage.output_tokens": tokens[1] if tokens else None,
+        **attributes,
+    }
+    start = BASE + round(at * SECOND)
+    return Span(
+        trace_id=f"{trace:032x}",
+        span_id=f"{id_:016x}",
+        parent_id=f"{parent:016x}" if parent else "",
+        name=operation,
+        start_unix_nano=start,
+        end_unix_nano=start + round(length * SECOND),
+        attributes={k: v for k, v in known.items() if v is not None},
+        kind=3,
+        scope_name=scope,
+        scope_version="1.3b0",
+        resource={"service.name": "shop"},
+        dropped_attributes=dropped,
+        links=links,
+    )
+
+
+def details(
+    span_id: int, at: float, *, trace: int = 1, scope: str = GENAI, name: str = "", **attributes: Any
+) -> LogRecord:
+    """One log record that holds a whole request."""
+    return LogRecord(
+        trace_id=f"{trace:032x}" if trace else "",
+        span_id=f"{span_id:016x}" if span_id else "",
+        name=name or "gen_ai.client.inference.operation.details",
+        time_unix_nano=BASE + round(at * SECOND),
+        body=None,
+        attributes=attributes,
+        scope_name=scope,
+        scope_version="1.3b0",
+        resource={"service.name": "shop"},
+    )
+
+
+def message(span_id: int, at: float, name: str, body: Any, *, trace: int = 1) -> LogRecord:
+    """One log record that holds one message."""
+    return LogRecord(
+        trace_id=f"{trace:032x}",
+        span_id=f"{span_id:016x}",
+        name=name,
+        time_unix_nano=BASE + round(at * SECOND),
+        body=body,
+        attributes={"gen_ai.system": "openai"},
+        scope_name="opentelemetry.instrumentation.openai_v2",
+        scope_version="2.1b0",
+    )
+
+
+def analysed(spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> Analysis:
+    engine = Engine()
+    engine.feed(spans, logs)
+    return engine.close()
+
+
+def calls(spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> list[Call]:
+    return [r.call for r in analysed(spans, logs).readings]
+
+
+def in_any_order(spans: Sequence[Span]) -> list[Sequence[Span]]:
+    return [*itertools.permutations(spans)] if len(spans) < 5 else [spans, spans[::-1]]
+
+
+def roles(call: Call) -> list[tuple[int, str]]:
+    return [(int(s.span_id, 16), s.role) for s in call.spans]
+
+
+def texts(analysis: Analysis, reading: Reading) -> list[str | None]:
+    return [analysis.text(s.digest) for s in reading.call.prompt]
+
+
+# ---- the same span twice
+
+
+def test_a_span_that_is_delivered_twice_is_one_call() -> None:
+    first = span(1, messages=[said("user", "hi")], tokens=(5, 2))
+    analysis = analysed([first, first])
+
+    (reading,) = analysis.readings
+    assert roles(reading.call) == [(1, "primary")]
+    assert reading.call.usage.input == 5
+
+
+def test_two_deliveries_of_a_span_that_differ_give_the_fuller_one_in_any_order() -> None:
+    early = span(1, tokens=(5, 2))
+    whole = span(1, messages=[said("user", "hi")], tokens=(5, 2))
+
+    for pair in ([early, whole], [whole, early]):
+        (call,) = calls(pair)
+        assert call.completeness.status == "partial"  # full but for the tools
+        assert [s.kind for s in call.prompt] == ["user"]
+
+
+def test_the_same_span_id_in_two_traces_is_two_calls() -> None:
+    assert len(calls([span(1, trace=1, tokens=(5, 2)), span(1, trace=2, at=5, tokens=(5, 2))])) == 2
+
+
+# ---- a wrapper and the SDK's own span
+
+
+def test_a_wrapper_and_the_span_below_it_with_its_response_id_are_one_call() -> None:
+    wrapper = span(
+        1, length=3, scope=OTHER, messages=[said("user", "hi")], tokens=(9, 2), **{"gen_ai.response.id": "r1"}
+    )
+    native = span(
+        2,
+        parent=1,
+        at=1,
+        scope=SDK,
+        tokens=(9, 2),
+        **{"gen_ai.response.id": "r1", "gen_ai.response.model": "gpt-4o-2024-08-06"},
+    )
+    for order in in_any_order([wrapper, native]):
+        (call,) = calls(order)
+        assert roles(call) == [(1, "primary"), (2, "duplicate")]
+        assert (call.usage.input, call.usage.output, call.response_id) == (9, 2, "r1")
+        assert call.model == "gpt-4o-2024-08-06"
+        assert [s.kind for s in call.prompt] == ["user"]
+        assert (call.start_unix_nano, call.end_unix_nano) == (BASE, BASE + 3 * SECOND)
+
+
+def test_a_wrapper_and_the_span_below_it_with_equal_numbers_are_one_call() -> None:
+    spans = [
+        span(1, length=3, scope=OTHER, tokens=(9, 2)),
+        span(2, parent=1, at=1, scope=SDK, messages=[said("user", "hi")], tokens=(9, 2)),
+    ]
+    for order in in_any_order(spans):
+        (call,) = calls(order)
+        assert sorted(roles(call)) == [(1, "duplicate"), (2, "primary")]  # the one with the content leads
+
+
+def test_the_wrapper_may_be_blind_to_the_cache() -> None:
+    spans = [
+        span(1, length=3, scope=OTHER, tokens=(12, 40)),
+        span(2, parent=1, at=1, tokens=(1012, 40), **{"gen_ai.usage.cache_read.input_tokens": 1000}),
+    ]
+    (call,) = calls(spans)
+    assert (call.usage.input, call.usage.cache_read) == (1012, 1000)
+
+
+def test_spans_between_a_wrapper_and_its_call_do_not_hide_it() -> None:
+    spans = [
+        span(1, length=5, scope=OTHER, tokens=(9, 2)),
+        span(7, parent=1, at=1, length=3, operation="execute_task"),
+        span(2, parent=7, at=2, scope=SDK, tokens=(9, 2)),
+    ]
+    assert len(calls(spans)) == 1
+
+
+def test_siblings_with_one_response_id_are_one_call() -> None:
+    spans = [
+        span(9, length=9, operation="invoke_agent"),
+        span(1, parent=9, tokens=(9, 2), **{"gen_ai.response.id": "r1"}),
+        span(2, parent=9, at=0.1, scope=OTHER, tokens=(9, 2), **{"gen_ai.response.id": "r1"}),
+    ]
+    (call,) = calls(spans)
+    assert {r for r in roles(call) if r[1] != "aggregate"} == {(1, "primary"), (2, "duplicate")}
+
+
+def test_three_tellings_in_a_row_are_one_call() -> None:
+    spans = [
+        span(1, length=5, scope=OTHER, tokens=(9, 2)),
+        span(2, parent=1, at=1, length=3, scope=GENAI, tokens=(9, 2)),
+        span(3, parent=2, at=2, length=1, scope=SDK, tokens=(9, 2)),
+    ]
+    for order in in_any_order(spans):
+        assert len(calls(order)) == 1
+
+
+def test_a_response_id_that_comes_back_much_later_is_another_response() -> None:
+    spans = [
+        span(1, trace=1, tokens=(9, 2), **{"gen_ai.response.id": "chatcmpl-0"}),
+        span(2, trace=2, at=3600, tokens=(9, 2), **{"gen_ai.response.id": "chatcmpl-0"}),
+    ]
+    assert len(calls(spans)) == 2
+
+
+# ---- two instrumentations, each with traces of its own
+
+
+def test_two_instrumentations_in_different_traces_are_one_call_each() -> None:
+    spans = []
+    for i in range(3):
+        spans.append(span(1, trace=10 + i, at=i * 10, length=2, scope=OTHER, tokens=(100 + i, 20)))
+        spans.append(span(2, trace=20 + i, at=i * 10 + 0.5, scope=GENAI, tokens=(100 + i, 20)))
+    for order in in_any_order(spans):
+        assert [c.usage.input for c in calls(order)] == [100, 101, 102]
+
+
+def test_they_are_not_one_when_two_could_be_the_partner() -> None:
+    outer = span(1, trace=10, length=5, scope=OTHER, tokens=(100, 20))
+    inner = [span(2, trace=20 + i, at=1 + i, scope=GENAI, tokens=(100, 20)) for i in range(2)]
+
+    assert len(calls([outer, *inner])) == 3
+
+
+def test_they_are_not_one_when_neither_contains_the_other() -> None:
+    spans = [
+        span(1, trace=10, length=2, scope=OTHER, tokens=(100, 20)),
+        span(2, trace=20, at=1, length=2, scope=GENAI, tokens=(100, 20)),
+    ]
+    assert len(calls(spans)) == 2
+
+
+def test_they_are_not_one_when_their_prompts_have_nothing_in_common() -> None:
+    spans = [
+        span(1, trace=10, length=3, scope=OTHER, tokens=(100, 20), messages=[said("user", "one thing")]),
+        span(2, trace=20, at=1, scope=GENAI, tokens=(100, 20), messages=[said("user", "something else")]),
+    ]
+    assert len(calls(spans)) == 2
+
+
+def test_they_are_one_when_their_prompts_agree() -> None:
+    spans = [
+        span(1, trace=10, length=3, scope=OTHER, tokens=(100, 20), messages=[said("user", "one thing")]),
+        span(2, trace=20, at=1, scope=GENAI, tokens=(100, 20), messages=[said("user", "one thing")]),
+    ]
+    assert len(calls(spans)) == 1
+
+
+# ---- never one
+
+
+def test_parallel_equal_sub_agents_of_one_scope_are_two_calls() -> None:
+    spans = [
+        span(1, length=9, operation="invoke_agent"),
+        span(2, parent=1, at=1, length=2, messages=[said("user", "look it up")], tokens=(90, 7)),
+        span(3, parent=1, at=1.1, length=1.8, messages=[said("user", "look it up")], tokens=(90, 7)),
+    ]
+    for order in in_any_order(spans):
+        assert len(calls(order)) == 2
+
+
+def test_equal_token_counts_one_after_the_other_are_two_calls() -> None:
+    spans = [
+        span(1, tokens=(90, 7), scope=GENAI),
+        span(2, trace=2, at=1.5, tokens=(90, 7), scope=OTHER),
+    ]
+    assert len(calls(spans)) == 2
+
+
+def test_response_ids_that_differ_are_two_calls_even_inside_each_other() -> None:
+    spans = [
+        span(1, length=5, scope=OTHER, tokens=(90, 7), **{"gen_ai.response.id": "r1"}),
+        span(2, parent=1, at=1, scope=GENAI, tokens=(90, 7), **{"gen_ai.response.id": "r2"}),
+    ]
+    assert len(calls(spans)) == 2
+    apart = [
+        span(1, trace=1, length=5, scope=OTHER, tokens=(90, 7), **{"gen_ai.response.id": "r1"}),
+        span(2, trace=2, at=1, scope=GENAI, tokens=(90, 7), **{"gen_ai.response.id": "r2"}),
+    ]
+    assert len(calls(apart)) == 2
+
+
+def test_a_call_inside_another_with_other_numbers_is_a_call_of_its_own() -> None:
+    spans = [
+        span(1, length=9, messages=[said("user", "hi")], tokens=(90, 7)),
+        span(2, parent=1, at=1, messages=[said("user", "judge this")], tokens=(30, 1)),
+    ]
+    assert sorted(c.usage.input or 0 for c in calls(spans)) == [30, 90]
+
+
+# ---- sums
+
+
+def test_a_wrapper_above_several_calls_is_a_sum() -> None:
+    spans = [
+        span(1, length=9, scope=OTHER, tokens=(150, 9)),
+        span(2, parent=1, at=1, tokens=(60, 4)),
+        span(3, parent=1, at=4, tokens=(90, 5)),
+    ]
+    for order in in_any_order(spans):
+        found = calls(order)
+        assert [c.usage.input for c in found] == [60, 90]
+        assert all((1, "aggregate") in roles(c) for c in found)
+
+
+def test_a_wrapper_of_a_wrapper_above_several_calls_is_a_sum_too() -> None:
+    inner = [span(3, parent=2, at=2, tokens=(60, 4)), span(4, parent=2, at=5, tokens=(90, 5))]
+    wrapper = span(2, parent=1, at=1, length=7, scope=GENAI, tokens=(150, 9))
+    for numbers in ((150, 9), (149, 9), None):
+        outer = span(1, length=9, scope=OTHER, tokens=numbers)
+        for order in in_any_order([outer, wrapper, *inner]):
+            found = calls(order)
+            assert [c.usage.input for c in found] == [60, 90]
+            assert all({(1, "aggregate"), (2, "aggregate")} < set(roles(c)) for c in found)
+
+
+def f01(sum_: tuple[int, int], *children: Span) -> list[Span]:
+    root = span(1, length=30, operation="invoke_agent", tokens=sum_, **{"gen_ai.agent.name": "shop"})
+    return [root, *children]
+
+
+def f01_children() -> list[Span]:
+    return [
+        span(2, parent=1, at=1, tokens=(6900, 300)),
+        span(3, parent=1, at=5, operation="execute_tool"),
+        span(4, parent=1, at=9, tokens=(7526, 471)),
+    ]
+
+
+def test_f01_a_parents_sum_is_not_counted_again() -> None:
+    for order in in_any_order(f01((14_426, 771), *f01_children())):
+        analysis = analysed(order)
+        found = [r.call for r in analysis.readings]
+        assert [(c.usage.input, c.usage.output) for c in found] == [(6900, 300), (7526, 471)]
+        assert all((1, "aggregate") in roles(c) for c in found)
+        assert {c.agent for c in found} == {"shop"}
+        assert "usage_inconsistent" not in {f.kind for f in analysis.findings}
+
+
+def test_f01_b_a_parent_without_children_is_used_and_says_so() -> None:
+    analysis = analysed(f01((14_426, 771)))
+
+    (reading,) = analysis.readings
+    assert (reading.call.usage.input, reading.call.usage.output) == (14_426, 771)
+    assert reading.call.completeness.status == "usage_only"
+    assert "aggregate_only" in reading.call.completeness.reasons
+    assert (reading.context.usage, reading.context.headroom, reading.context.band) == (None, None, "unknown")
+
+
+def test_f01_c_a_parent_that_says_less_than_its_calls_is_told() -> None:
+    for order in in_any_order(f01((14_000, 771), *f01_children())):
+        analysis = analysed(order)
+        assert [r.call.usage.input for r in analysis.readings] == [6900, 7526]
+        (told,) = [f for f in analysis.findings if f.kind == "usage_inconsistent"]
+        assert "14,000" in told.detail
+        assert "14,426" in told.detail
+
+
+def test_a_parent_that_repeats_its_last_calls_numbers_is_no_contradiction() -> None:
+    analysis = analysed(f01((7526, 471), *f01_children()))
+    assert "usage_inconsistent" not in {f.kind for f in analysis.findings}
+
+
+def test_the_outermost_of_sums_without_calls_counts() -> None:
+    spans = [
+        span(1, length=9, operation="invoke_agent", tokens=(100, 9)),
+        span(2, parent=1, at=1, operation="invoke_agent", tokens=(60, 5)),
+        span(3, parent=1, at=3, operation="invoke_agent", tokens=(40, 4)),
+    ]
+    for order in in_any_order(spans):
+        assert [c.usage.input for c in calls(order)] == [100]
+
+
+def test_a_sub_agent_whose_calls_are_missing_counts_beside_the_calls_that_are_not() -> None:
+    spans = [
+        span(1, length=9, operation="invoke_agent", tokens=(160, 9)),
+        span(2, parent=1, at=1, tokens=(100, 5)),
+        span(3, parent=1, at=3, operation="invoke_agent", tokens=(60, 4)),
+    ]
+    for order in in_any_order(spans):
+        found = calls(order)
+        assert [c.usage.input for c in found] == [100, 60]
+        assert ["aggregate_only" in c.completeness.reasons for c in found] == [False, True]
+
+
+def test_the_nearest_agent_names_a_call_in_any_order() -> None:
+    spans = [
+        span(1, length=9, operation="invoke_agent", **{"gen_ai.agent.name": "planner"}),
+        span(2, parent=1, at=1, length=7, operation="invoke_agent", **{"gen_ai.agent.name": "writer"}),
+        span(3, parent=2, at=2, tokens=(100, 5)),
+        span(4, parent=1, at=0.5, length=0.3, tokens=(100, 5)),
+    ]
+    for order in in_any_order(spans):
+        planner, writer = calls(order)
+        assert (planner.agent, writer.agent) == ("planner", "writer")
+        assert roles(writer) == [(3, "primary"), (2, "aggregate"), (1, "aggregate")]
+
+
+# ---- content in log records
+
+
+def whole_request(at: float = 0.9, **more: Any) -> LogRecord:
+    return details(
+        1,
+        at,
+        **{
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": [said("user", "hi")],
+            "gen_ai.output.messages": [said("assistant", "hello")],
+            **more,
+        },
+    )
+
+
+@pytest.mark.parametrize("log_first", [True, False])
+def test_a_log_record_with_the_content_is_no_call_of_its_own(log_first: bool) -> None:
+    engine = Engine()
+    steps: list[tuple[list[Span], list[LogRecord]]] = [
+        ([span(1, tokens=(5, 2))], []),
+        ([], [whole_request()]),
+    ]
+    for spans, logs in steps[::-1] if log_first else steps:
+        engine.feed(spans, logs)
+    analysis = engine.close()
+
+    (reading,) = analysis.readings
+    assert texts(analysis, reading) == ["hi"]
+    assert [analysis.text(s.digest) for s in reading.call.answer] == ["hello"]
+    assert "not_captured" not in reading.call.completeness.reasons
+    assert analysis.orphans == 0
+
+
+def test_one_record_a_message_makes_one_prompt_in_the_order_of_their_times() -> None:
+    logs = [
+        message(1, 0.1, "gen_ai.system.message", {"content": "be kind"}),
+        message(1, 0.2, "gen_ai.user.message", {"content": "hi"}),
+        message(1, 0.3, "gen_ai.assistant.message", {"content": "hello"}),
+        message(1, 0.4, "gen_ai.user.message", {"content": "bye"}),
+        message(1, 0.9, "gen_ai.choice", {"index": 0, "message": {"content": "see you"}}),
+    ]
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(logs, len(logs))
+        analysis = analysed([span(1, tokens=(15, 2))], shuffled)
+        (reading,) = analysis.readings
+        assert texts(analysis, reading) == ["be kind", "hi", "hello", "bye"]
+        assert [s.path for s in reading.call.prompt] == [f"messages[{i}].parts[0]" for i in range(4)]
+        assert [analysis.text(s.digest) for s in reading.call.answer] == ["see you"]
+
+
+def test_records_that_are_delivered_twice_count_once_even_at_one_time() -> None:
+    logs = [
+        message(1, 0.1, "gen_ai.user.message", {"content": text}) for text in ("hi", "are you there?", "well?")
+    ]
+    analysis = analysed([span(1, tokens=(15, 2))], [*logs, *logs])
+    (reading,) = analysis.readings
+    assert texts(analysis, reading) == ["hi", "are you there?", "well?"]
+
+
+def test_a_request_told_at_its_start_and_at_its_end_is_one_prompt() -> None:
+    at_start = details(1, 0.0, **{"gen_ai.operation.name": "chat", "gen_ai.input.messages": [said("user", "hi")]})
+    analysis = analysed([span(1, tokens=(5, 2))], [at_start, whole_request()])
+    (reading,) = analysis.readings
+    assert texts(analysis, reading) == ["hi"]
+    assert [analysis.text(s.digest) for s in reading.call.answer] == ["hello"]
+
+
+def test_content_records_whose_span_never_comes_are_counted_and_are_no_call() -> None:
+    analysis = analysed([], [message(7, 0.1, "gen_ai.user.message", {"content": "hi"})])
+
+    assert analysis.readings == ()
+    assert (analysis.orphans, analysis.unassigned_bytes) == (1, 2)
+
+
+def test_a_record_that_tells_the_figures_too_stands_in_for_its_span() -> None:
+    log = whole_request(**{"gen_ai.usage.input_tokens": 5, "gen_ai.response.id": "r1"})
+    analysis = analysed([], [log])
+
+    (reading,) = analysis.readings
+    assert (reading.call.usage.input, reading.call.response_id) == (5, "r1")
+    assert texts(analysis, reading) == ["hi"]
+    assert analysis.orphans == 0
+
+
+def test_records_without_ids_are_never_one_call() -> None:
+    logs = [
+        details(
+            0,
+            i,
+            trace=0,
+            **{
+                "gen_ai.operation.name": "chat",
+                "gen_ai.input.messages": [said("user", f"question {i}")],
+                "gen_ai.response.id": f"r{i}",
+                "gen_ai.usage.input_tokens": 5,
+            },
+        )
+        for i in range(2)
+    ]
+    analysis = analysed([], logs)
+    assert (len(analysis.readings), analysis.orphans) == (0, 2)
+
+
+def test_a_message_that_was_not_captured_leaves_the_prompt_partial() -> None:
+    logs = [
+        message(1, 0.1, "gen_ai.user.message", {"content": "hi"}),
+        message(1, 0.2, "gen_ai.assistant.message", {"content": None}),
+        message(1, 0.3, "gen_ai.user.message", {"content": "bye"}),
+    ]
+    (call,) = calls([span(1, tokens=(15, 2))], logs)
+    assert call.completeness.status == "partial"
+    assert "not_captured" in call.completeness.reasons
+    assert "messages" in call.completeness.lost
+
+
+def test_what_a_span_has_lost_stays_lost_when_a_record_brings_only_the_answer() -> None:
+    cut = json.dumps([said("user", LONG), said("user", "and?")])[:-40]
+    first = span(1, tokens=(300, 2), **{"gen_ai.input.messages": cut})
+    answer = message(1, 0.9, "gen_ai.choice", {"index": 0, "message": {"content": "see you"}})
+
+    (call,) = calls([first], [answer])
+
+    assert "value_cut" in call.completeness.reasons
+    assert "messages" in call.completeness.lost
+
+
+def test_a_whole_prompt_in_a_record_is_taken_before_a_cut_one_on_the_span() -> None:
+    prompt = [said("user", LONG), said("user", "and?")]
+    first = span(1, tokens=(300, 2), **{"gen_ai.input.messages": json.dumps(prompt)[:-40]})
+    analysis = analysed([first], [details(1, 0.9, **{"gen_ai.input.messages": prompt})])
+
+    (reading,) = analysis.readings
+    assert texts(analysis, reading) == [LONG, "and?"]
+
+
+def test_a_cut_prompt_in_a_record_is_lost_though_the_tools_are_whole() -> None:
+    cut = json.dumps([said("user", LONG), said("user", "and?")])[:-40]
+    tools = [{"type": "function", "name": "f", "parameters": {"type": "object"}}]
+    (call,) = calls(
+        [span(1, tokens=(330, 2))],
+        [details(1, 0.9, **{"gen_ai.input.messages": cut, "gen_ai.tool.definitions": tools})],
+    )
+    assert "value_cut" in call.completeness.reasons
+    assert "messages" in call.completeness.lost
+
+
+def test_a_system_prompt_on_the_span_and_in_the_messages_is_one() -> None:
+    system = json.dumps([{"type": "text", "content": "be kind"}])
+    analysis = analysed(
+        [
+            span(
+                1,
+                messages=[said("system", "be kind"), said("user", "hi")],
+                tokens=(8, 2),
+                **{"gen_ai.system_instructions": system},
+            )
+        ]
+    )
+    (reading,) = analysis.readings
+    assert texts(analysis, reading) == ["be kind", "hi"]
+
+
+def test_a_system_prompt_on_the_span_and_in_a_record_is_one() -> None:
+    system = json.dumps([{"type": "text", "content": "be kind"}])
+    analysis = analysed(
+        [span(1, tokens=(8, 2), **{"gen_ai.system_instructions": system})],
+        [
+            message(1, 0.1, "gen_ai.system.message", {"content": "be kind"}),
+            message(1, 0.2, "gen_ai.user.message", {"content": "hi"}),
+        ],
+    )
+    (reading,) = analysis.readings
+    assert texts(analysis, reading) == ["be kind", "hi"]
