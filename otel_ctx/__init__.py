@@ -7,6 +7,9 @@
         engine.feed(batch.spans, batch.logs)
     analysis = engine.close()
 
+In an application that has OpenTelemetry already: ``provider.add_span_processor(otel_ctx.ContextSpanProcessor())`` or
+``otel_ctx.install()``.
+
 The names below are the whole public surface; they load when they are first asked for.
 """
 
@@ -20,16 +23,23 @@ if TYPE_CHECKING:
     from otel_ctx.engine import Engine, Settings
     from otel_ctx.errors import InputError, OtelCtxError, RulesError, SettingError
     from otel_ctx.inputs import read
+    from otel_ctx.live.exporter import ContextSpanExporter
+    from otel_ctx.live.install import install, uninstall
+    from otel_ctx.live.processor import ContextSpanProcessor
+    from otel_ctx.live.settings import LiveSettings
     from otel_ctx.model import Analysis, Call, Finding, LogRecord, Reading, Span
 
 __all__ = [
     "Analysis",
     "Bands",
     "Call",
+    "ContextSpanExporter",
+    "ContextSpanProcessor",
     "Engine",
     "Finding",
     "InputError",
     "Limits",
+    "LiveSettings",
     "LogRecord",
     "OtelCtxError",
     "Reading",
@@ -37,7 +47,9 @@ __all__ = [
     "SettingError",
     "Settings",
     "Span",
+    "install",
     "read",
+    "uninstall",
 ]
 
 _HOMES = {
@@ -45,6 +57,10 @@ _HOMES = {
     "otel_ctx.engine": ("Engine", "Settings"),
     "otel_ctx.errors": ("InputError", "OtelCtxError", "RulesError", "SettingError"),
     "otel_ctx.inputs": ("read",),
+    "otel_ctx.live.exporter": ("ContextSpanExporter",),
+    "otel_ctx.live.install": ("install", "uninstall"),
+    "otel_ctx.live.processor": ("ContextSpanProcessor",),
+    "otel_ctx.live.settings": ("LiveSettings",),
     "otel_ctx.model": ("Analysis", "Call", "Finding", "LogRecord", "Reading", "Span"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

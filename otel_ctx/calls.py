@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import groupby
 from typing import Literal
 
 from otel_ctx.model import (
@@ -31,9 +33,9 @@ from otel_ctx.usage import agree, decide
 
 _CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
 _SAME_ID_NS = 600_000_000_000  # a response id that comes back later than this is another response
-_GAP_TOKENS = 64
-_GAP_SHARE = 0.05  # framing: below this nothing is missing
+_GAP_TOKENS, _GAP_A_MESSAGE = 16, 4  # framing: the smallest tool takes more than this leaves
 _FAR_TOKENS = 400
+_HIGHEST = 64  # spans that are looked at above one
 _FRAMING = 8  # tokens that a provider puts round a message, at most
 _FAR_SHARE = 0.4  # of the reported input that no text accounts for, where counts are estimates
 _FAR_EXACT = 0.15  # the same where they are exact: hidden instructions and framing are a few per cent
@@ -49,6 +51,7 @@ class Told:
     messages: Chain
     answer: tuple[Segment, ...]
     reasons: frozenset[Reason]
+    weight: int = 0  # how much the telling held; of two of one span the heavier counts
 
     @property
     def id(self) -> str:
@@ -91,19 +94,36 @@ def fold(
     sums = [t for t in spans if t.telling.role == "aggregate"]
     usage = {t.id: _usage(t, rules) for t in spans}
     groups, wrappers = _group(calls, parents, usage)
-    sums += wrappers
-    below = _below(groups, sums, parents)
-    made = [_call(g, usage, rules, [a for a in sums if g[0].id in below.get(a.id, ())]) for g in groups]
-    by_member = {t.id: c.id for g, c in zip(groups, made, strict=True) for t in g}
-    for a in sums:
-        if below.get(a.id) or (a.telling.trace_id, a.telling.span_id) in above or a.telling.usage is None:
-            continue
-        if not _has_sum_above(a, sums, parents):
+    sums = sorted(sums + wrappers, key=_outer_first)
+    by_id = {a.id: a for a in sums}
+    made, below = [], defaultdict(list)
+    for g in groups:
+        over = _sums_above(g, by_id, parents)
+        call = _call(g, usage, rules, over)
+        made.append(call)
+        for a in over:
+            below[a.id].append(call)
+    alone = {
+        a.id: a
+        for a in sums
+        if a.telling.usage is not None
+        and a.id not in below
+        and (a.telling.trace_id, a.telling.span_id) not in above
+    }
+    for a in alone.values():
+        if _nearest(a.telling, parents, alone) is None:  # of sums inside each other the outermost counts
             made.append(_aggregate_only(a, usage[a.id], rules))
-    made.sort(key=lambda c: (c.start_unix_nano, c.end_unix_nano, c.id))
-    aggregates = {a: tuple(dict.fromkeys(by_member[m] for m in members)) for a, members in below.items()}
+    made.sort(key=_by_start)
     members = {f"{s.trace_id}:{s.span_id}": call.id for call in made for s in call.spans if s.role != "aggregate"}
-    return Folded(made, orphans, _check_sums(sums, aggregates, usage, {c.id: c for c in made}), members)
+    return Folded(made, orphans, _check_sums(sums, below, usage), members)
+
+
+def _by_start(call: Call) -> tuple[int, int, str]:
+    return call.start_unix_nano, call.end_unix_nano, call.id
+
+
+def _outer_first(t: Told) -> tuple[int, int, str]:
+    return t.telling.start_unix_nano, -t.telling.end_unix_nano, t.id
 
 
 # ---- content records
@@ -114,18 +134,21 @@ def _join_content(told: Sequence[Told], extend: Extend) -> tuple[list[Told], lis
     never came."""
     spans: dict[tuple[str, str], Told] = {}
     content: dict[tuple[str, str], list[Told]] = defaultdict(list)
+    orphans: list[Told] = []
     for t in told:
         key = (t.telling.trace_id, t.telling.span_id)
         if t.telling.role == "content":
-            content[key].append(t)
+            if t.telling.span_id:
+                content[key].append(t)
+            else:
+                orphans.append(t)
         elif key not in spans or (spans[key].content, spans[key].telling.role == "call") < (
             t.content,
             t.telling.role == "call",
         ):
             spans[key] = t
-    orphans: list[Told] = []
     for key, records in content.items():
-        records.sort(key=lambda t: t.telling.order)
+        records = _delivered_once(sorted(records, key=lambda t: t.telling.order))
         span = spans.get(key)
         if span is None:
             speaker = next((r for r in records if r.telling.usage is not None or r.telling.response_id), None)
@@ -139,37 +162,89 @@ def _join_content(told: Sequence[Told], extend: Extend) -> tuple[list[Told], lis
     return list(spans.values()), orphans
 
 
+def content_of(told: Told) -> str:
+    """A name of what a record holds; the ids of tool calls tell results apart that are the same text."""
+    segments = (*told.tools, *told.system, *told.messages, *told.answer)
+    return blake2b(
+        "".join(f"{s.digest}{s.call_id}\0" for s in segments).encode("utf-8", "replace"), digest_size=16
+    ).hexdigest()
+
+
+def _delivered_once(records: list[Told]) -> list[Told]:
+    """``records``, in order. Of one time there may be a whole history, in which messages come again; the same
+    records all over again are a second delivery."""
+    out: list[Told] = []
+    for _, same_time in groupby(records, key=lambda t: t.telling.order):
+        run = list(same_time)
+        if len(run) > 1:
+            contents = [content_of(t) for t in run]
+            size = next(n for n in range(1, len(run) + 1) if contents == contents[:n] * (len(run) // n))
+            run = run[:size]
+        out += run
+    return out
+
+
 def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
-    messages = span.messages
-    fresh: list[Chain] = [r.messages for r in records if r.messages.length]
-    whole = max(fresh, key=lambda c: c.length, default=None)
-    if messages.length == 0 and whole is not None:
-        # one record with the whole prompt, or one record a message; the same prompt twice (request, response) is one
-        single = [c for c in fresh if c.messages <= 1]
-        messages = extend(messages, fresh) if len(single) == len(fresh) else whole
-    answer = span.answer
-    if not answer:
-        answer = tuple(s for r in records for s in r.answer)
+    """``span`` with what its records hold. A section is taken from where it is whole, from the span where both are."""
     t = span.telling
-    reasons = span.reasons.union(*(r.reasons for r in records)) - {"not_captured", "logs_missing"}
-    lost = t.lost - {"messages"} if messages.length else t.lost
-    tools = span.tools or next((r.tools for r in records if r.tools), ())
-    system = _once(span.system or next((r.system for r in records if r.system), ()), messages)
-    if tools and not span.tools:
-        speaker = next(r for r in records if r.tools)
-        lost -= {"tools"} - speaker.telling.lost
-        reasons -= {"schema_missing"} - speaker.reasons
+    told = [span, *(r for r in records if _tells_a_request(r))]
+    single = [r for r in records if not _tells_a_request(r)]
+    if any(r.messages.length for r in single):
+        told.append(_one_by_one(single, extend))
+    messages = _whole(told, "messages", lambda x: x.messages.length)
+    tools = _whole([span, *records], "tools", lambda x: len(x.tools))
+    system = _whole([span, *records], "system", lambda x: len(x.system))
+    answer = span.answer or tuple(s for r in records for s in r.answer)
+
+    reasons = span.reasons.union(*(r.reasons for r in (*records, *told))) - {"not_captured", "logs_missing"}
+    lost = t.lost.union(*(r.telling.lost for r in records))
+    for section, speaker in (("messages", messages), ("tools", tools), ("system", system)):
+        if speaker is not None:
+            lost = lost - {section} | speaker.telling.lost & {section}
+    if messages is not None:
+        reasons |= messages.reasons & {"not_captured"}
+        if messages is not span and not lost:
+            reasons -= {"value_cut", "message_cut", "unparsable"}
+    if tools is not None and "schema_missing" not in tools.reasons:
+        reasons -= {"schema_missing"}
+    chain = messages.messages if messages is not None else span.messages
     usage = t.usage or next((r.telling.usage for r in records if r.telling.usage), None)
-    lost = lost.union(*(r.telling.lost for r in records)) if not tools else lost
     return replace(
         span,
-        telling=replace(t, lost=frozenset(lost), usage=usage),
-        tools=tools,
-        system=system,
-        messages=messages,
+        telling=replace(t, lost=lost, usage=usage),
+        tools=tools.tools if tools is not None else (),
+        system=_once(system.system, chain) if system is not None else (),
+        messages=chain,
         answer=answer,
-        reasons=frozenset(reasons),
+        reasons=reasons,
     )
+
+
+def _tells_a_request(record: Told) -> bool:
+    """One record for a whole request, and not one for each message: only such a one says whose request it is."""
+    t = record.telling
+    return bool(t.operation or t.request_model or t.response_model or t.response_id or t.usage)
+
+
+def _one_by_one(records: list[Told], extend: Extend) -> Told:
+    """Records that hold a message each, as one that holds them all. One without its content leaves a hole."""
+    hole = any("not_captured" in r.reasons for r in records)
+    first = records[0]
+    lost = frozenset({"messages"}) if hole else frozenset()
+    lost = lost.union(*(r.telling.lost for r in records))
+    return replace(
+        first,
+        telling=replace(first.telling, lost=lost),
+        messages=extend(EMPTY_CHAIN, [r.messages for r in records if r.messages.length]),
+        reasons=frozenset().union(*(r.reasons for r in records)),
+    )
+
+
+def _whole(told: Sequence[Told], section: str, size: Callable[[Told], int]) -> Told | None:
+    """Who tells of a section best: whole before damaged, then the first; of the damaged ones the longest."""
+    has = [t for t in told if size(t)]
+    whole = next((t for t in has if section not in t.telling.lost), None)
+    return whole or max(has, key=size, default=None)
 
 
 def _once(system: tuple[Segment, ...], messages: Chain) -> tuple[Segment, ...]:
@@ -194,7 +269,7 @@ def _group(
     calls: list[Told], parents: Mapping[tuple[str, str], str], usage: Mapping[str, Usage]
 ) -> tuple[list[list[Told]], list[Told]]:
     """Groups of tellings of one request, and the spans that turned out to wrap several."""
-    calls = sorted(calls, key=lambda t: (t.telling.start_unix_nano, -t.telling.end_unix_nano, t.id))
+    calls = sorted(calls, key=_outer_first)
     leader = {t.id: t.id for t in calls}
     by_id = {t.id: t for t in calls}
 
@@ -209,6 +284,12 @@ def _group(
         if a != b:
             leader[max(a, b)] = min(a, b)
 
+    inside: dict[str, list[Told]] = {}
+    for t in calls:
+        above = _nearest(t.telling, parents, by_id)
+        if above is not None:
+            inside.setdefault(above, []).append(t)
+
     by_response: dict[str, Told] = {}
     for t in calls:
         rid = t.telling.response_id
@@ -216,32 +297,42 @@ def _group(
             continue
         other = by_response.get(rid)
         if other is not None and _apart(t.telling, other.telling) < _SAME_ID_NS:
-            join(t.id, other.id)
+            # a loop that ends with its last answer has that answer's id, and the numbers of all
+            within = [inside.get(x.id, ()) for x in (t, other)]
+            loop = any(len({i.telling.response_id or i.id for i in inner}) > 1 for inner in within)
+            if not loop or agree(usage[t.id], usage[other.id]):
+                join(t.id, other.id)
         by_response[rid] = t
 
-    wrappers: list[Told] = []
-    inside: dict[str, list[Told]] = defaultdict(list)
-    for t in calls:
-        above = _nearest(t.telling, parents, by_id)
-        if above is not None:
-            inside[above].append(t)
-    for outer_id, inner in inside.items():
+    wrappers: dict[str, list[Told]] = {}
+    innermost_first = sorted(inside, key=lambda i: (-_height(by_id[i].telling, parents), i))
+    for outer_id in innermost_first:
         outer = by_id[outer_id]
-        rest = {find(t.id) for t in inner} - {find(outer_id)}
-        if not rest:
-            continue
-        if len({find(t.id) for t in inner}) == 1 and _may_be_same(outer, inner[0], usage):
+        inner = [t for i in inside[outer_id] for t in wrappers.get(i.id, (i,))]
+        requests = {find(t.id) for t in inner}
+        others = requests - {find(outer_id)}
+        if len(requests) == 1 and others and _may_be_same(outer, inner[0], usage):
             join(outer_id, inner[0].id)
-        elif len(rest) > 1 and find(outer_id) not in {find(t.id) for t in inner}:
-            wrappers.append(outer)
+        elif len(others) > 1 and find(outer_id) not in requests:
+            wrappers[outer_id] = inner
 
-    _join_across_traces(calls, usage, find, join)
-    gone = {t.id for t in wrappers}
+    gone = wrappers.keys()
+    left = [t for t in calls if t.id not in gone]
+    _join_across_traces(left, usage, find, join)
+    _join_ends_of_streams(left, join)
     groups: dict[str, list[Told]] = defaultdict(list)
     for t in calls:
         if t.id not in gone:
             groups[find(t.id)].append(t)
-    return list(groups.values()), wrappers
+    return list(groups.values()), [by_id[i] for i in gone]
+
+
+def _height(t: Telling, parents: Mapping[tuple[str, str], str]) -> int:
+    """How many spans are known to stand above this one."""
+    span, steps = t.parent_id, 0
+    while span and steps < _HIGHEST:
+        span, steps = parents.get((t.trace_id, span), ""), steps + 1
+    return steps
 
 
 def _apart(a: Telling, b: Telling) -> int:
@@ -252,7 +343,7 @@ def _apart(a: Telling, b: Telling) -> int:
 def _nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[str, Told]) -> str | None:
     """The nearest ancestor that is one of ``among``."""
     span, steps = t.parent_id, 0
-    while span and steps < 64:
+    while span and steps < _HIGHEST:
         key = f"{t.trace_id}:{span}"
         if key in among:
             return key
@@ -262,8 +353,12 @@ def _nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[
 
 def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
     """Could a call span inside another call span tell of the same request?"""
+    if _other_ids(outer.telling, inner.telling):
+        return False
     if outer.telling.usage is None or inner.telling.usage is None:
-        return outer.telling.scope != inner.telling.scope or not (outer.content and inner.content)
+        if outer.telling.scope == inner.telling.scope:
+            return not (outer.content and inner.content)
+        return not _unlike(outer, inner)
     return agree(usage[outer.id], usage[inner.id])
 
 
@@ -273,27 +368,49 @@ def _join_across_traces(
     find: Callable[[str], str],
     join: Callable[[str, str], None],
 ) -> None:
-    """Two instrumentations whose spans lie in different traces: one inside the other in time, another scope, equal numbers,
-    and each has exactly one such partner."""
-    by_numbers: dict[tuple[int | None, int | None], list[Told]] = defaultdict(list)
+    """Instrumentations whose spans lie in different traces: one inside the other in time, other scopes, equal numbers, and
+    nobody else who could be meant."""
+    clothes: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    by_output: dict[int, list[Told]] = defaultdict(list)
     for t in calls:
-        u = usage[t.id]
-        if u.output is not None:
-            by_numbers[(None, u.output)].append(t)
-    partners: dict[str, list[Told]] = defaultdict(list)
-    for same in by_numbers.values():
+        clothes[find(t.id)].add((t.telling.scope, t.telling.dialect))
+        output = usage[t.id].output
+        if output is not None:
+            by_output[output].append(t)
+    partners: dict[str, set[str]] = defaultdict(set)
+    for same in by_output.values():
         for i, a in enumerate(same):
             for b in same[i + 1 :]:
                 if b.telling.start_unix_nano > a.telling.end_unix_nano + _CLOSE_NS:
                     break
-                if _two_clothes(a, b) and agree(usage[a.id], usage[b.id]):
-                    partners[a.id].append(b)
-                    partners[b.id].append(a)
-    for t in calls:
-        mine = partners.get(t.id, [])
-        roots = {find(p.id) for p in mine}
-        if len(roots) == 1 and len({find(p.id) for p in partners[mine[0].id]}) == 1:
-            join(t.id, mine[0].id)
+                x, y = find(a.id), find(b.id)
+                if (
+                    clothes[x].isdisjoint(clothes[y])  # of one scope two spans are two calls
+                    and _two_clothes(a, b)
+                    and agree(usage[a.id], usage[b.id])
+                    and not _unlike(a, b)
+                ):
+                    partners[x].add(y)
+                    partners[y].add(x)
+    for x, others in partners.items():
+        meant = {x, *others}
+        if all(partners[y] | {y} == meant for y in others):
+            for y in others:
+                join(x, y)
+
+
+def _join_ends_of_streams(calls: list[Told], join: Callable[[str, str], None]) -> None:
+    """A request whose answer was streamed, told by two spans: one with the prompt when it was sent, one without a length with
+    the prompt, the answer and the numbers when the stream had ended."""
+    sent: dict[tuple[str, str, bytes], list[Told]] = defaultdict(list)
+    for t in sorted(calls, key=lambda t: (t.telling.end_unix_nano, t.telling.usage is not None, t.id)):
+        key = (t.telling.scope, t.telling.request_model, t.messages.key)
+        if not t.messages.length:
+            continue
+        if t.telling.usage is None and not t.answer:
+            sent[key].append(t)
+        elif t.telling.start_unix_nano == t.telling.end_unix_nano and sent[key]:
+            join(t.id, sent[key].pop().id)
 
 
 def _two_clothes(a: Told, b: Told) -> bool:
@@ -302,57 +419,57 @@ def _two_clothes(a: Told, b: Told) -> bool:
         return False
     if x.trace_id == y.trace_id and x.parent_id != y.parent_id:
         return False  # inside one trace the tree decides
-    if x.response_id and y.response_id and x.response_id != y.response_id:
+    if _other_ids(x, y):
         return False
     outer, inner = (x, y) if x.start_unix_nano <= y.start_unix_nano else (y, x)
     return inner.end_unix_nano <= outer.end_unix_nano + _CLOSE_NS
 
 
+def _other_ids(a: Telling, b: Telling) -> bool:
+    return bool(a.response_id) and bool(b.response_id) and a.response_id != b.response_id
+
+
+def _unlike(a: Told, b: Told) -> bool:
+    """Both prompts were seen, and have nothing in common."""
+    x, y = a.messages.first, b.messages.first
+    if x is None or y is None or x.digest == y.digest or "messages" in a.telling.lost | b.telling.lost:
+        return False
+    mine, theirs = ({s.digest for s in t.messages if s.kind != "system"} for t in (a, b))
+    return mine.isdisjoint(theirs)
+
+
 # ---- sums
 
 
-def _below(
-    groups: list[list[Told]], sums: list[Told], parents: Mapping[tuple[str, str], str]
-) -> dict[str, tuple[str, ...]]:
-    """For each aggregate span the first members of the groups that lie below it."""
-    ids = {a.id for a in sums}
-    out: dict[str, list[str]] = defaultdict(list)
-    for g in groups:
-        for t in g:
-            span, steps = t.telling.parent_id, 0
-            while span and steps < 64:
-                key = f"{t.telling.trace_id}:{span}"
-                if key in ids and g[0].id not in out[key]:
-                    out[key].append(g[0].id)
-                span, steps = parents.get((t.telling.trace_id, span), ""), steps + 1
-    return {k: tuple(v) for k, v in out.items()}
-
-
-def _has_sum_above(a: Told, sums: list[Told], parents: Mapping[tuple[str, str], str]) -> bool:
-    """Another sum with usage stands above this one: the outermost counts."""
-    counted = {s.id: s for s in sums if s.telling.usage is not None and s.id != a.id}
-    return _nearest(a.telling, parents, counted) is not None
+def _sums_above(
+    group: list[Told], sums: Mapping[str, Told], parents: Mapping[tuple[str, str], str]
+) -> list[Told]:
+    """The sums that stand above a request, the nearest first."""
+    out: dict[str, Told] = {}
+    for t in group:
+        above = _nearest(t.telling, parents, sums)
+        while above is not None and above not in out:
+            out[above] = sums[above]
+            above = _nearest(sums[above].telling, parents, sums)
+    return list(out.values())
 
 
 def _check_sums(
-    sums: list[Told],
-    below: Mapping[str, tuple[str, ...]],
-    usage: Mapping[str, Usage],
-    calls: Mapping[str, Call],
+    sums: list[Told], below: Mapping[str, list[Call]], usage: Mapping[str, Usage]
 ) -> dict[str, list[str]]:
-    """Contradictions, by the first call below each sum."""
+    """Contradictions, by the first call below each sum.
+
+    Frameworks write the sum, one call's numbers, or a sum over the agent's whole life: none is wrong by itself."""
     out: dict[str, list[str]] = {}
     for a in sums:
-        members = below.get(a.id)
-        mine = usage[a.id]
-        if not members or mine.input is None:
+        mine = usage[a.id].input
+        if mine is None or a.id not in below:
             continue
-        inputs = [calls[m].usage.input for m in members]
+        inputs = [c.usage.input for c in below[a.id]]
         total = sum(i or 0 for i in inputs)
-        # frameworks write the sum, one call's numbers, or a sum over the agent's whole life: none is wrong by itself
-        if None not in inputs and mine.input < total and mine.input not in inputs:
-            words = f"input {mine.input:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls"
-            out.setdefault(members[0], []).append(words)
+        if None not in inputs and mine < total and mine not in inputs:
+            words = f"input {mine:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls"
+            out.setdefault(min(below[a.id], key=_by_start).id, []).append(words)
     return out
 
 
@@ -384,6 +501,8 @@ def _call(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: li
         lost -= {"tools"} - speaker.telling.lost
         reasons -= {"schema_missing"} - speaker.reasons
     prompt = Prompt(tools, system, best.messages)
+    if merged.input == 0 and len(prompt):
+        merged = _unreported(merged)
     start = min(t.start_unix_nano for t in said)
     failed = next((t for t in said if t.status != "ok"), None)
     refs = tuple(
@@ -400,7 +519,7 @@ def _call(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: li
         scope=best.telling.scope,
         scope_version=best.telling.scope_version,
         service=_said(said, "service"),
-        agent=_said(said, "agent") or next((a.telling.agent for a in reversed(above) if a.telling.agent), ""),
+        agent=_said(said, "agent") or next((a.telling.agent for a in above if a.telling.agent), ""),
         operation=_said(said, "operation"),
         status=failed.status if failed else "ok",
         error=failed.error if failed else "",
@@ -479,14 +598,26 @@ def _merge_usage(usages: list[Usage]) -> Usage:
     return merged
 
 
+def _unreported(usage: Usage) -> Usage:
+    """A stream without usage leaves zeros: nothing was read of a prompt that was there, so nothing was reported."""
+    return replace(
+        usage,
+        input=None,
+        output=usage.output or None,
+        cache_read=usage.cache_read or None,
+        cache_write=usage.cache_write or None,
+        semantics=None,
+        semantics_evidence="",
+    )
+
+
 def _completeness(
     prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost: frozenset[str], stateful: bool
 ) -> Completeness:
     """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole."""
     why, gone = set(reasons), set(lost)
     chain = prompt.messages
-    seen = [s for s in chain.new if s.method != "unmeasured"] or (chain.length > len(chain.new))
-    if not chain.length or not seen:
+    if chain.length == chain.unmeasured:
         if chain.length == 0 and not why & {
             "redacted",
             "reference_missing",
@@ -495,6 +626,8 @@ def _completeness(
             "attributes_dropped",
         }:
             why.add("not_captured")
+        if chain.length and not why:
+            why.add("media_placeholder")
         status: Status = "usage_only" if usage.input is not None or usage.output is not None else "none"
         return Completeness(status, _ordered(why), frozenset({"messages"}))
     counted = (
@@ -518,15 +651,19 @@ def _completeness(
             not tooled
             and exact
             and usage.input is not None
-            and missing <= max(_GAP_TOKENS, _GAP_SHARE * usage.input)
+            and missing <= _GAP_TOKENS + _GAP_A_MESSAGE * chain.messages
         ):
             gone.discard("tools")  # the numbers leave no room for tools
             why.discard("schema_missing")
-        else:
+        elif not why & {"attributes_dropped", "value_cut", "redacted", "reference_missing", "unparsable"}:
             why.add("schema_missing")
     else:
         gone.discard("tools")
         why.discard("schema_missing")
+    by_kind = chain.tokens_by_kind
+    if by_kind[KIND_INDEX["tool_result"]] and not by_kind[KIND_INDEX["tool_call"]] and not _answers_unseen(chain):
+        why.add("not_captured")  # results of calls that are not there
+        gone.add("messages")
     room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
     share = _FAR_EXACT if exact else _FAR_SHARE
     short = usage.input is not None and not chain.unmeasured and missing > max(room, share * usage.input)
@@ -536,7 +673,7 @@ def _completeness(
     elif short and not why - {"schema_missing"} and not (why and missing <= _FAR_SHARE * (usage.input or 0)):
         why.add("not_captured" if _carries_answers(chain) else "server_side")
         gone.add("head")
-    if any(s.kind in ("image", "file") and s.bytes <= 0 for s in chain.new):
+    if chain.unmeasured and any(s.kind in ("image", "file") and s.bytes <= 0 for s in chain):
         why.add("media_placeholder")
     hidden = why - {"media_placeholder", "guessed", "late"}
     return Completeness("partial" if hidden or gone else "full", _ordered(why), frozenset(gone))

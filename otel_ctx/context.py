@@ -10,6 +10,7 @@ from otel_ctx.model import Band, Call, Context, Method
 from otel_ctx.rules import Rules, Value
 
 _MIN_POINTS = 3  # turns before a growth is a growth
+_AT_LEAST = 0.7  # of an estimate: a call that went well did not exceed its window
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,13 @@ def known_model(model: str, limits: Limits) -> str:
 def limit_of(call: Call, usage: int | None, rules: Rules, limits: Limits) -> tuple[int | None, str]:
     """The window in tokens and where that comes from: setting > attribute > rules > observed. A successful call that was
     larger than the table's window proves a larger one, whose size is then the next that the provider sells."""
+    real = known_model(call.model, limits)
     for pattern, tokens in limits.windows.items():
-        if fnmatchcase(call.model, pattern):
+        if fnmatchcase(call.model, pattern) or fnmatchcase(real, pattern):
             return tokens, "setting"
     if call.limit:
         return call.limit, "attribute"
-    window = rules.window(known_model(call.model, limits), call.platform)
+    window = rules.window(real, call.platform)
     if window is None or not window.value:
         return None, ""
     if usage is not None and usage > window.value and call.status == "ok":
@@ -82,9 +84,11 @@ def context_of(
     call: Call, usage: int | None, method: Method, before: Sequence[int], rules: Rules, limits: Limits
 ) -> Context:
     """``usage``: tokens in the window at this call; ``before``: the same of the conversation's earlier turns."""
-    limit, source = limit_of(call, usage, rules, limits)
+    sure = method == "exact" or call.status != "ok"
+    least = usage if usage is None or sure else round(usage * _AT_LEAST)
+    limit, source = limit_of(call, least, rules, limits)
     reserve = call.reserve or 0
-    growth = growth_of((*before[-(limits.turns - 1) :], usage)) if usage is not None else None
+    growth = growth_of((*before, usage)[-limits.turns :]) if usage is not None else None
     if usage is None or not limit:
         return Context(usage, method, limit, source, reserve, None, None, None, growth, "unknown")
     headroom = limit - usage - reserve
@@ -100,7 +104,7 @@ def context_of(
         headroom,
         turns,
         growth,
-        _band(share, headroom, turns, limits.bands),
+        _band(share if sure else min(share, 1.0), headroom, turns, limits.bands),
     )
 
 

@@ -18,7 +18,8 @@ _SKEW_NS = (
 _RECENT = 64  # open ends looked at when no history fits
 _OVERLAP = 0.5  # share of an earlier history that has to be there again to call it rewritten
 _SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
-_ALIKE = 0.2  # system prompts with a smaller common beginning belong to different agents
+_ALIKE = 0.2  # system prompts that have less than this in common belong to different agents
+_SAME = 0.8  # those that have this much in common are one, with a value in it that changes
 _ANCESTORS = 8
 
 _MODEL_KINDS = ("assistant", "tool_call", "thinking")
@@ -31,8 +32,16 @@ class End:
     call: Call
     conversation: str
     turn: int
-    extended: bool = False
     digests: frozenset[str] | None = None  # of its messages, made when first asked for
+    next: End | None = None  # the call that continued or repeated it
+
+    @property
+    def extended(self) -> bool:
+        """Did a later call that went well continue it, or one of its retries?"""
+        end = self.next
+        while end is not None and end.call.status != "ok":
+            end = end.next
+        return end is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,21 +61,50 @@ class Placed:
 
 @dataclass(slots=True)
 class _Recent:
-    """What is remembered, each by the key it is asked for; the oldest leave first."""
+    """What is remembered, each by the key it is asked for; the oldest leave first. ``each``: ends of one key."""
 
     size: int
+    each: int = 16
     items: dict[object, list[End]] = field(default_factory=dict)
 
     def add(self, key: object, end: End) -> None:
         ends = self.items.pop(key, [])
         ends.append(end)
-        del ends[:-_RECENT]
+        del ends[: -self.each]
         self.items[key] = ends
         if len(self.items) > self.size:
             del self.items[next(iter(self.items))]
 
     def get(self, key: object) -> list[End]:
         return self.items.get(key, [])
+
+    def drop(self, key: object, end: End) -> bool:
+        """Forget ``end``; was it there?"""
+        ends = self.items.get(key)
+        if ends is None or end not in ends:
+            return False
+        ends.remove(end)
+        if not ends:
+            del self.items[key]
+        return True
+
+
+class _Ends:
+    """Ends of histories by key: those that were continued stand first, and fewer of them are remembered."""
+
+    def __init__(self, size: int) -> None:
+        self._open = _Recent(size)
+        self._continued = _Recent(max(_RECENT, size // 10))
+
+    def add(self, key: object, end: End) -> None:
+        self._open.add(key, end)
+
+    def extended(self, key: object, end: End) -> None:
+        if self._open.drop(key, end):
+            self._continued.add(key, end)
+
+    def get(self, key: object) -> list[End]:
+        return [*self._continued.get(key), *self._open.get(key)]
 
 
 class Threads:
@@ -77,9 +115,10 @@ class Threads:
     ) -> None:
         self._parents = parents
         self._text = text
-        self._by_key = _Recent(size)
+        self._by_key = _Ends(size)
+        self._by_answer = _Ends(size)
+        self._by_response = _Ends(size)
         self._by_group = _Recent(size)
-        self._by_response = _Recent(size)
         self._by_tool_call = _Recent(size)
         self._open: deque[End] = deque(maxlen=_RECENT)
         self._agents: dict[tuple[str, str], Call] = {}
@@ -94,7 +133,6 @@ class Threads:
         else:
             conversation, turn, parent = end.conversation, end.turn + (relation != "repeats"), None
             gap = relation == "continues" and _misses_an_answer(end.call, call)
-            end.extended = True
         previous = end.call if end is not None and relation != "new" else None
         if previous is not None and "head" in call.completeness.lost:
             call = restored(call, previous)
@@ -103,7 +141,12 @@ class Threads:
             if relation in ("continues", "rewrites", "compacted")
             else None
         )
-        self._remember(call, End(call, conversation, turn))
+        mine = End(call, conversation, turn)
+        if end is not None and conversation == end.conversation and not end.extended:
+            end.next = mine
+            if end.extended:
+                self._leave(end)
+        self._remember(call, mine)
         return Placed(call, conversation, turn, relation, previous, compared, gap, parent)
 
     # ---- which history is continued
@@ -112,7 +155,7 @@ class Threads:
         if call.previous_response_id:
             ends = self._by_response.get(call.previous_response_id)
             if ends:
-                return ends[-1], "continues"
+                return ends[-1], _continues_or_forks(ends[-1], call)
         chain = call.prompt.messages
         if not chain.length or call.completeness.status in ("usage_only", "none"):
             return self._by_ids(call)
@@ -127,45 +170,61 @@ class Threads:
         found = self._by_overlap(call)
         if found is not None:
             return found
-        return None, "joined" if any(
-            s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain
-        ) else "new"
+        carries = any(s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain)
+        return None, "joined" if carries or call.previous_response_id else "new"
 
     def _by_prefix(self, call: Call) -> tuple[End, Relation] | None:
         chain = call.prompt.messages
-        equal = [e for e in self._by_key.get(chain.key) if _before(e.call, call)]
+        repeated = self._repeated(call) if chain.key else None
+        if repeated is not None and repeated.call.status != "ok":
+            return repeated, "repeats"
         for key, following in _positions(chain):
+            if not key or key == chain.key:
+                continue  # nothing but a system prompt stands before this place; or nothing comes after it
+            answered = self._by_answer.get((key, following.digest)) if following is not None else []
             fits = [
                 e
-                for e in self._by_key.get(key)
+                for e in answered or self._by_key.get(key)
                 if _before(e.call, call) and not _foreign(e.call, call, following)
             ]
-            if fits and key != chain.key:
-                best = max(fits, key=lambda e: _score(e, call, following))
-                return best, "forks" if best.extended and not _same_hint(best.call, call) else "continues"
-            if key == chain.key and equal:
-                repeated = self._repeated(call, equal)
-                if repeated is not None:
-                    return repeated, "repeats"
+            if not fits:
+                continue
+            best = max(fits, key=lambda e: _score(e, call, following))
+            if repeated is not None and (best.extended or not _answers(best.call, following)):
+                break
+            return best, _continues_or_forks(best, call)
+        return (repeated, "repeats") if repeated is not None else None
+
+    def _repeated(self, call: Call) -> End | None:
+        """The same history once more: a retry, unless it is another session that begins with the same words, or another
+        agent that is asked the same."""
+        ends = self._by_key.get(call.prompt.messages.key)
+        if not ends:
+            return None
+        grown = any(s.kind in _MODEL_KINDS for s in call.prompt.messages)
+        for e in reversed(ends):
+            if not _before(e.call, call) or _other_hint(e.call, call):
+                continue
+            told = _same_hint(e.call, call) and e.call.trace_id == call.trace_id
+            if (told or grown or e.call.status != "ok") and self._same_setup(e.call.prompt, call.prompt):
+                return e
         return None
 
-    def _repeated(self, call: Call, equal: list[End]) -> End | None:
-        """The same history once more: a retry, unless it is another session that begins with the same words."""
-        for e in reversed(equal):
-            if e.call.status != "ok" and not _other_hint(e.call, call):
-                return e
-            if _same_hint(e.call, call) and e.call.trace_id == call.trace_id:
-                return e
-            grown = any(s.kind in _MODEL_KINDS for s in call.prompt.messages)
-            if grown and not _other_hint(e.call, call):
-                return e
-        return None
+    def _same_setup(self, old: Prompt, new: Prompt) -> bool:
+        """The same tools, and the same system prompt but for a value that changes."""
+        if {s.name for s in old.tools} != {s.name for s in new.tools}:
+            return False
+        a, b = _system(old), _system(new)
+        if a is None or b is None or a.digest == b.digest:
+            return a is b or (a is not None and b is not None)
+        x, y = self._text(a.digest), self._text(b.digest)
+        return x is not None and y is not None and _alike(x, y) >= _SAME * max(len(x), len(y))
 
     def _by_ids(self, call: Call) -> tuple[End | None, Relation]:
         """Without content only ids are left: the conversation's, else the trace's."""
         for group in _groups(call):
             for e in reversed(self._by_group.get(group)):
-                if _before(e.call, call) and e.call.agent == call.agent:
+                if _before(e.call, call) and e.call.agent == call.agent and not _other_hint(e.call, call):
                     return e, "continues"
         return None, "new"
 
@@ -180,7 +239,7 @@ class Threads:
         for group in _groups(call):
             for e in reversed(self._by_group.get(group)):
                 grown = (call.usage.input or 0) >= (e.call.usage.input or 0)
-                if _before(e.call, call) and grown and not e.extended:
+                if _before(e.call, call) and grown and not e.extended and not _other_hint(e.call, call):
                     return e
         return None
 
@@ -217,12 +276,15 @@ class Threads:
     def _compaction(self, call: Call, carries: bool) -> tuple[End, Relation] | None:
         """A summary in the place of a long history: same agent, same session or trace, same tools, a much smaller window."""
         first = call.prompt.messages.first
+        parent = self._parent(call)
         for group in _groups(call):
             for e in reversed(self._by_group.get(group)):
                 old = e.call
                 if (
                     e.extended
+                    or e.conversation == parent  # a sub-agent made like its parent, with a task of its own
                     or not _before(old, call)
+                    or _other_hint(old, call)
                     or old.agent != call.agent
                     or _digest(old.prompt.tools) != _digest(call.prompt.tools)
                 ):
@@ -264,15 +326,30 @@ class Threads:
         x, y = self._text(a.digest), self._text(b.digest)
         if x is None or y is None:
             return False
-        return common_prefix(x, y) < _ALIKE * min(len(x), len(y))
+        return _alike(x, y) < _ALIKE * min(len(x), len(y))
 
     # ---- memory
+
+    def _leave(self, end: End) -> None:
+        """What is continued is asked for less: only a fork or a repetition comes back to it."""
+        call = end.call
+        self._by_key.extended(call.prompt.messages.key, end)
+        for answered in _answered(call):
+            self._by_answer.extended(answered, end)
+        self._by_response.extended(call.response_id, end)
+        for s in call.answer:
+            if s.kind == "tool_call" and s.call_id:
+                self._by_tool_call.drop(s.call_id, end)
 
     def _remember(self, call: Call, end: End) -> None:
         chain = call.prompt.messages
         if chain.length and "head" not in call.completeness.lost:
             self._by_key.add(chain.key, end)
+            for answered in _answered(call):
+                self._by_answer.add(answered, end)
         for group in _groups(call):
+            for old in [e for e in self._by_group.get(group) if e.extended]:
+                self._by_group.drop(group, old)
             self._by_group.add(group, end)
         if call.response_id:
             self._by_response.add(call.response_id, end)
@@ -340,6 +417,10 @@ def _answers(old: Call, following: Segment | None) -> bool:
     return following is not None and any(s.digest == following.digest for s in old.answer)
 
 
+def _continues_or_forks(end: End, call: Call) -> Relation:
+    return "forks" if end.extended and not _same_hint(end.call, call) else "continues"
+
+
 def _foreign(old: Call, new: Call, following: Segment | None) -> bool:
     """Ids say another session, and the answer that follows does not say otherwise."""
     return _other_hint(old, new) and not _answers(old, following)
@@ -362,6 +443,12 @@ def _groups(call: Call) -> Iterator[tuple[str, str]]:
     yield "trace", call.trace_id
 
 
+def _answered(call: Call) -> Iterator[tuple[bytes, str]]:
+    """The history with each part of its answer: what a call that continues it goes on with."""
+    for digest in {s.digest: None for s in call.answer}:
+        yield call.prompt.messages.key, digest
+
+
 def _digest(segments: tuple[Segment, ...]) -> tuple[str, ...]:
     return tuple(s.digest for s in segments)
 
@@ -381,12 +468,15 @@ def _shrunk(old: Call, new: Call) -> bool:
 
 def _misses_an_answer(old: Call, new: Call) -> bool:
     """More than one answer of the model stands between the two calls: one call in between was not seen."""
-    runs, inside = 0, False
+    answer = {s.digest for s in old.answer}
+    runs, inside, answered = 0, False, False
     for s in _after(new.prompt.messages, old.prompt.messages):
         is_model = s.kind in _MODEL_KINDS
-        runs += is_model and not inside
+        known = is_model and s.digest in answer  # its parts may stand one by one, each before its result
+        answered |= known
+        runs += is_model and not known and not inside
         inside = is_model
-    return runs > 1
+    return runs + answered > 1
 
 
 def _after(chain: Chain, old: Chain) -> list[Segment]:
@@ -414,6 +504,12 @@ def common_prefix(a: str, b: str) -> int:
         else:
             high = middle
     return low
+
+
+def _alike(a: str, b: str) -> int:
+    """Characters that two texts have in common at their beginnings and ends."""
+    head = common_prefix(a, b)
+    return head + common_prefix(a[head:][::-1], b[head:][::-1])
 
 
 # ---- a beginning that the dump lost

@@ -58,12 +58,14 @@ def decide(claim: UsageClaim, rule: UsageRule | None) -> Usage:
             total_input = proved
         else:
             evidence = f"{evidence}; {cache.missing} not recorded: the input may be too low"
+            if rule is not None and {"cache_read", "cache_write"} <= set(rule.not_recorded):
+                total_input = None  # this dialect never tells: the uncached rest can be a hundredth of the input
 
     if total_input == 0 and output:
         total_input = None  # something was answered, so something was asked: 0 is no count of it
 
     _add_conflicts(conflicts, claim, uncached, total_input, output, reasoning)
-    told = total_input is not None or cache.read is not None or cache.write is not None
+    told = bool(uncached) or total_input is not None or cache.read is not None or cache.write is not None
     return Usage(
         input=total_input,
         cache_read=cache.read,

@@ -10,8 +10,24 @@ from typing import Any
 
 import pytest
 
+from otel_ctx.calls import Told, fold
 from otel_ctx.engine import Engine
-from otel_ctx.model import Analysis, Call, Link, LogRecord, Reading, Span
+from otel_ctx.model import (
+    EMPTY_CHAIN,
+    Analysis,
+    Call,
+    Kind,
+    LogRecord,
+    Method,
+    Reading,
+    Reason,
+    Segment,
+    Span,
+    Telling,
+    UsageClaim,
+    grown,
+)
+from otel_ctx.rules import load
 
 SECOND = 1_000_000_000
 BASE = 1_764_500_000 * SECOND
@@ -38,7 +54,6 @@ def span(
     answer: str | None = None,
     tokens: tuple[int, int] | None = None,
     dropped: int = 0,
-    links: Sequence[Link] = (),
     **attributes: Any,
 ) -> Span:
     """``at`` and ``length`` in seconds; ``tokens``: input and output; underscores in names stand for dots."""
@@ -66,7 +81,6 @@ def span(
         scope_version="1.3b0",
         resource={"service.name": "shop"},
         dropped_attributes=dropped,
-        links=links,
     )
 
 
@@ -99,6 +113,10 @@ def message(span_id: int, at: float, name: str, body: Any, *, trace: int = 1) ->
         scope_name="opentelemetry.instrumentation.openai_v2",
         scope_version="2.1b0",
     )
+
+
+def tool_call(id_: str) -> dict[str, Any]:
+    return {"id": id_, "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
 def analysed(spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> Analysis:
@@ -141,7 +159,7 @@ def test_two_deliveries_of_a_span_that_differ_give_the_fuller_one_in_any_order()
 
     for pair in ([early, whole], [whole, early]):
         (call,) = calls(pair)
-        assert call.completeness.status == "partial"  # full but for the tools
+        assert call.completeness.status == "full"
         assert [s.kind for s in call.prompt] == ["user"]
 
 
@@ -185,7 +203,7 @@ def test_a_wrapper_and_the_span_below_it_with_equal_numbers_are_one_call() -> No
 
 def test_the_wrapper_may_be_blind_to_the_cache() -> None:
     spans = [
-        span(1, length=3, scope=OTHER, tokens=(12, 40)),
+        span(1, length=3, scope="acme.wrapper", tokens=(12, 40)),
         span(2, parent=1, at=1, tokens=(1012, 40), **{"gen_ai.usage.cache_read.input_tokens": 1000}),
     ]
     (call,) = calls(spans)
@@ -246,6 +264,27 @@ def test_they_are_not_one_when_two_could_be_the_partner() -> None:
     inner = [span(2, trace=20 + i, at=1 + i, scope=GENAI, tokens=(100, 20)) for i in range(2)]
 
     assert len(calls([outer, *inner])) == 3
+
+
+def test_three_instrumentations_in_different_traces_are_one_call() -> None:
+    spans = [
+        span(1, trace=10, length=3, scope=OTHER, tokens=(100, 20)),
+        span(2, trace=20, at=0.5, length=2, scope=GENAI, tokens=(100, 20)),
+        span(3, trace=30, at=1, scope=SDK, tokens=(100, 20)),
+    ]
+    for order in in_any_order(spans):
+        (call,) = calls(order)
+        assert len(call.spans) == 3
+
+
+def test_a_request_that_has_its_own_span_of_a_scope_takes_no_other_of_that_scope() -> None:
+    spans = [
+        span(1, trace=10, at=0.2, scope=GENAI, tokens=(100, 20)),
+        span(2, trace=20, length=3, scope=OTHER, tokens=(100, 20)),
+        span(3, trace=20, parent=2, at=0.3, scope=GENAI, tokens=(100, 20)),
+    ]
+    for order in in_any_order(spans):
+        assert sorted(len(c.spans) for c in calls(order)) == [1, 2]
 
 
 def test_they_are_not_one_when_neither_contains_the_other() -> None:
@@ -475,15 +514,34 @@ def test_one_record_a_message_makes_one_prompt_in_the_order_of_their_times() -> 
 
 def test_records_that_are_delivered_twice_count_once_even_at_one_time() -> None:
     logs = [
-        message(1, 0.1, "gen_ai.user.message", {"content": text}) for text in ("hi", "are you there?", "well?")
+        message(1, 0.1, "gen_ai.user.message", {"content": text})
+        for text in ("hi", "are you there?", "well?")
     ]
     analysis = analysed([span(1, tokens=(15, 2))], [*logs, *logs])
     (reading,) = analysis.readings
     assert texts(analysis, reading) == ["hi", "are you there?", "well?"]
 
 
+def test_messages_that_come_again_in_a_history_of_one_time_all_count() -> None:
+    logs = [
+        message(1, 0.1, "gen_ai.user.message", {"content": "go on"}),
+        message(1, 0.1, "gen_ai.assistant.message", {"tool_calls": [tool_call("c1")]}),
+        message(1, 0.1, "gen_ai.tool.message", {"id": "c1", "content": "nothing found"}),
+        message(1, 0.1, "gen_ai.assistant.message", {"tool_calls": [tool_call("c2")]}),
+        message(1, 0.1, "gen_ai.tool.message", {"id": "c2", "content": "nothing found"}),
+        message(1, 0.1, "gen_ai.user.message", {"content": "go on"}),
+    ]
+    for sent in (logs, logs * 2):
+        analysis = analysed([span(1, tokens=(25, 2))], sent)
+        (reading,) = analysis.readings
+        kinds = [s.kind for s in reading.call.prompt]
+        assert kinds == ["user", "tool_call", "tool_result", "tool_call", "tool_result", "user"]
+
+
 def test_a_request_told_at_its_start_and_at_its_end_is_one_prompt() -> None:
-    at_start = details(1, 0.0, **{"gen_ai.operation.name": "chat", "gen_ai.input.messages": [said("user", "hi")]})
+    at_start = details(
+        1, 0.0, **{"gen_ai.operation.name": "chat", "gen_ai.input.messages": [said("user", "hi")]}
+    )
     analysis = analysed([span(1, tokens=(5, 2))], [at_start, whole_request()])
     (reading,) = analysis.readings
     assert texts(analysis, reading) == ["hi"]
@@ -596,3 +654,169 @@ def test_a_system_prompt_on_the_span_and_in_a_record_is_one() -> None:
     )
     (reading,) = analysis.readings
     assert texts(analysis, reading) == ["be kind", "hi"]
+
+
+def test_a_loop_that_ends_with_its_last_answers_id_is_a_sum() -> None:
+    spans = [
+        span(1, length=9, scope=OTHER, tokens=(150, 9), **{"gen_ai.response.id": "r2"}),
+        span(2, parent=1, at=1, tokens=(60, 4), **{"gen_ai.response.id": "r1"}),
+        span(3, parent=1, at=4, tokens=(90, 5), **{"gen_ai.response.id": "r2"}),
+    ]
+    for order in in_any_order(spans):
+        assert [(c.usage.input, c.usage.output) for c in calls(order)] == [(60, 4), (90, 5)]
+
+
+# ---- completeness
+
+
+def segment(kind: Kind, tokens: int | None, method: Method = "exact", size: int | None = None) -> Segment:
+    """One of its own kind, role and text."""
+    text = f"{kind} {next(_NUMBERS)}"
+    length = (tokens or 0) * 4 if size is None else size
+    return Segment(kind, kind, "", "messages[0].parts[0]", length, tokens, method, text)
+
+
+_NUMBERS = itertools.count()
+
+
+def complete(
+    messages: Sequence[Segment],
+    reported: int | None,
+    *,
+    tools: Sequence[Segment] = (),
+    system: Sequence[Segment] = (),
+    reasons: Iterable[Reason] = (),
+    lost: Iterable[str] = (),
+    **more: Any,
+) -> tuple[str, tuple[str, ...], set[str]]:
+    """Status, reasons and what is lost of one call with these segments and reported input tokens."""
+    telling = Telling(
+        "genai",
+        "call",
+        "t",
+        "s",
+        request_model="gpt-4o",
+        usage=UsageClaim(input=reported, output=1) if reported is not None else None,
+        reasons=frozenset(reasons),
+        lost=frozenset(lost),
+        **more,
+    )
+    chain = grown(EMPTY_CHAIN, messages, len(messages))
+    told = Told(telling, tuple(tools), tuple(system), chain, (), telling.reasons)
+    (call,) = fold([told], {}, load(), lambda base, chains: base).calls
+    c = call.completeness
+    return c.status, c.reasons, set(c.lost)
+
+
+def test_a_prompt_whose_tokens_add_up_is_full() -> None:
+    assert complete([segment("user", 90)], 97) == ("full", (), set())
+    assert complete([segment("user", 90, "estimated")], 70) == ("full", (), set())
+    assert complete([segment("user", 90)], None) == ("full", (), set())
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "attributes_dropped",
+        "value_cut",
+        "message_cut",
+        "redacted",
+        "logs_missing",
+        "reference_missing",
+        "unparsable",
+    ],
+)
+def test_what_a_reader_says_of_damage_makes_a_prompt_partial(reason: Reason) -> None:
+    status, reasons, lost = complete([segment("user", 90)], 97, reasons=[reason], lost=["messages"])
+    assert (status, reasons, lost) == ("partial", (reason,), {"messages"})
+
+
+def test_media_without_data_leave_a_prompt_full() -> None:
+    status, reasons, _ = complete([segment("user", 9), segment("image", None, "unmeasured", 0)], 800)
+    assert (status, reasons) == ("full", ("media_placeholder",))
+
+
+def test_a_prompt_of_nothing_but_media_was_not_seen() -> None:
+    status, reasons, lost = complete([segment("image", None, "unmeasured", 0)], 800)
+    assert (status, reasons, lost) == ("usage_only", ("media_placeholder",), {"messages"})
+
+
+def test_without_content_there_are_numbers_or_nothing() -> None:
+    assert complete([], 97) == ("usage_only", ("not_captured",), {"messages"})
+    assert complete([], None) == ("none", ("not_captured",), {"messages"})
+    assert complete([], 97, reasons=["redacted"]) == ("usage_only", ("redacted",), {"messages"})
+
+
+def test_unknown_tools_leave_a_prompt_partial_unless_the_numbers_leave_no_room_for_them() -> None:
+    known = {"reasons": ["schema_missing"], "lost": ["tools"]}
+    long = [segment("user", 50_000)]
+    assert complete([segment("user", 90)], 97, **known) == ("full", (), set())
+    assert complete(long, 50_007, **known) == ("full", (), set())
+    for room in (40, 400, 2400):  # one small tool; five per cent
+        status, reasons, lost = complete(long, 50_000 + room, **known)
+        assert (status, reasons, lost) == ("partial", ("schema_missing",), {"tools"}), room
+    # an estimate leaves no such proof, and tools were called
+    guess = [segment("user", 90, "estimated")]
+    assert complete(guess, 97, **known) == ("partial", ("schema_missing",), {"tools"})
+    assert complete(guess, None, **known) == ("partial", ("schema_missing",), {"tools"})
+    called = [segment("user", 60), segment("tool_call", 20), segment("tool_result", 10)]
+    assert complete(called, 97, **known) == ("partial", ("schema_missing",), {"tools"})
+
+
+def test_many_small_messages_need_their_framing() -> None:
+    messages = [segment("user" if i % 2 else "assistant", 5) for i in range(100)]
+    assert complete(messages, 500 + 8 * 100 + 400) == ("full", (), set())
+    assert complete(messages, 500 + 8 * 100 + 401)[0] == "partial"
+
+
+def test_tokens_that_no_text_accounts_for_are_text_that_was_not_seen() -> None:
+    lone, talk = [segment("user", 1000)], [segment("user", 900), segment("assistant", 100)]
+    assert complete(lone, 1400) == ("full", (), set())
+    assert complete(lone, 3000) == ("partial", ("server_side",), {"head"})
+    assert complete(talk, 3000) == ("partial", ("not_captured",), {"head"})
+    # counts that are estimates must be further off
+    guess = [segment("user", 3000, "estimated")]
+    assert complete(guess, 4900) == ("full", (), set())
+    assert complete(guess, 5100) == ("partial", ("server_side",), {"head"})
+    assert complete([segment("user", 3000)], 4900)[0] == "partial"
+    # an image takes tokens that nobody counted here
+    assert complete([*lone, segment("image", None, "unmeasured", 9)], 9000)[0] == "full"
+
+
+def test_a_history_on_the_server_is_said_to_be_there() -> None:
+    status, reasons, lost = complete([segment("user", 9)], 900, previous_response_id="r1")
+    assert (status, reasons, lost) == ("partial", ("server_side",), {"head"})
+    status, reasons, lost = complete([segment("tool_result", 9)], 14)
+    assert (status, reasons, lost) == ("partial", ("server_side",), {"head"})
+
+
+def test_tools_without_schemas_are_partial_though_their_names_are_there() -> None:
+    tools = json.dumps([{"type": "function", "name": "f", "description": "does f", "parameters": None}])
+    (call,) = calls(
+        [span(1, messages=[said("user", "hi")], tokens=(9, 1), **{"gen_ai.tool.definitions": tools})]
+    )
+    assert (call.completeness.status, call.completeness.reasons) == ("partial", ("schema_missing",))
+    assert call.completeness.lost == {"tools"}
+
+
+def test_dropped_attributes_are_told_with_what_they_took() -> None:
+    (call,) = calls([span(1, messages=[said("user", "hi")], tokens=(200, 1), dropped=3)])
+    assert (call.completeness.status, call.completeness.reasons) == ("partial", ("attributes_dropped",))
+    assert call.completeness.lost == {"tools", "system"}
+
+
+def test_a_placeholder_in_an_earlier_turn_is_told_in_any_order() -> None:
+    image = {"role": "user", "parts": [{"type": "image", "source": {"type": "base64"}}]}
+    history = [said("user", "look"), image, said("assistant", "nice"), said("user", "and?")]
+    spans = [span(1, messages=history[:2], tokens=(9, 1)), span(2, at=5, messages=history, tokens=(19, 1))]
+    for order in in_any_order(spans):
+        assert ["media_placeholder" in c.completeness.reasons for c in calls(order)] == [True, True]
+
+
+def test_zeros_beside_a_prompt_are_no_report() -> None:
+    analysis = analysed([span(1, messages=[said("user", LONG)], tokens=(0, 0))])
+    (reading,) = analysis.readings
+    assert reading.call.usage.input is None
+    assert reading.context.usage == reading.tokens.counted > 100
+    assert reading.tokens.unaccounted is None
+    assert [f.kind for f in analysis.findings if f.kind == "usage_missing"] == ["usage_missing"]

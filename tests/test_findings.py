@@ -35,6 +35,7 @@ from otel_ctx.model import (
     Status,
     Tokens,
     Usage,
+    grown,
 )
 
 SECOND = 1_000_000_000
@@ -485,13 +486,14 @@ def made(
 ) -> Call:
     parts = [Part("user", "user", "", f"messages[{i}].parts[0]", m) for i, m in enumerate(messages)]
     head = (ASSEMBLER.segment(Part("system", "system", "", "system[0]", system), ""),) if system else ()
+    history = grown(EMPTY, [ASSEMBLER.segment(p, "") for p in parts], len(parts))
     blank = Call(
         id="t:1", spans=(SpanRef("t", "1", "primary", "genai"),), trace_id="t", parent_id="", dialect="genai",
         scope="genai", scope_version="", service="shop", agent="", operation="chat", status="ok", error="",
         provider="openai", platform="openai", model="gpt-4o", response_id="", previous_response_id="",
         conversation_hint="", start_unix_nano=0, end_unix_nano=1, first_token_unix_nano=None,
         completeness=Completeness(status, reasons, frozenset(lost)), usage=usage,
-        prompt=Prompt((), head, ASSEMBLER.extend(EMPTY, parts, len(parts), "")), answer=(), reserve=None, limit=None,
+        prompt=Prompt((), head, history), answer=(), reserve=None, limit=None,
     )  # fmt: skip
     return replace(blank, **more)
 

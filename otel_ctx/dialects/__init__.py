@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from otel_ctx.dialects import anthropic_sdk, genai, genai_events, openinference, openllmetry
+from otel_ctx.dialects import (
+    anthropic_sdk,
+    genai,
+    genai_events,
+    langfuse,
+    langsmith,
+    openinference,
+    openllmetry,
+    pydantic,
+    vercel,
+)
 from otel_ctx.model import LogRecord, Span, Telling
 
 READERS: tuple[Callable[[Span], Telling | None], ...] = (
     openinference.read,
+    vercel.read,
     openllmetry.read,
     anthropic_sdk.read,
+    langfuse.read,
+    langsmith.read,
+    pydantic.read,
     genai.read,
 )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from otel_ctx.model import Span
@@ -81,20 +82,28 @@ def unflatten(attributes: Mapping[str, Any], prefix: str) -> Any:
     root: dict[Any, Any] = {}
     size = len(prefix)
     for key, value in attributes.items():
-        if not key.startswith(prefix):
-            continue
-        node = root
-        path = key[size:].split(".")
-        for step in path[:-1]:
-            name = _step(step)
-            child = node.get(name)
-            if not isinstance(child, dict):
-                child = node[name] = {}
-            node = child
-        last = _step(path[-1])
-        if not isinstance(node.get(last), dict):
-            node[last] = value
+        if key.startswith(prefix):
+            _put(root, key[size:], value)
     return root
+
+
+def _put(node: dict[Any, Any], key: str, value: Any) -> None:
+    """Write ``value`` into nested dicts. A dict that is there is never overwritten, a value is by a dict."""
+    steps, last = _path(key)
+    for name in steps:
+        child = node.get(name)
+        if not isinstance(child, dict):
+            child = node[name] = {}
+        node = child
+    if not isinstance(node.get(last), dict):
+        node[last] = value
+
+
+@lru_cache(maxsize=4096)
+def _path(key: str) -> tuple[tuple[Any, ...], Any]:
+    """The steps that lead to a value, and its own name."""
+    *steps, last = map(_step, key.split("."))
+    return tuple(steps), last
 
 
 def _step(step: str) -> Any:
@@ -114,16 +123,44 @@ def indexed(flat: Mapping[str, Any]) -> tuple[list[Any], int, bool]:
     -> the items (None where an index is missing), the first index that is there, and whether that first item has lost
     its ``role`` while others have one, as an attribute limit that drops the oldest does it. A role that the item's
     keys or its neighbour give away is put back."""
-    tree = unflatten(flat, "")
-    found = {k: _lists(v) for k, v in tree.items() if isinstance(k, int) and isinstance(v, dict)}
-    if not found:
-        return [], 0, False
-    first = min(found)
-    items = [found.get(k) for k in range(max(found) + 1)]
-    headless = "role" not in found[first] and any("role" in v for v in found.values())
+    items = indexed_from(flat, 0)
+    first = next((i for i, item in enumerate(items) if item is not None), 0)
+    if not items or "role" in items[first]:
+        return items, first, False
+    headless = any("role" in item for item in items if item is not None)
     if headless:
-        found[first] = items[first] = _mended(found[first], found.get(first + 1) or {})
+        items[first] = _mended(items[first], (items[first + 1] if first + 1 < len(items) else None) or {})
     return items, first, headless
+
+
+def indexed_from(flat: Mapping[str, Any], start: int) -> list[Any]:
+    """The items from index ``start`` on, None where one is missing."""
+    found: dict[Any, Any] = {}
+    nodes: dict[str, dict[Any, Any]] = {}
+    deep = set()
+    for key, value in flat.items():  # thousands of keys a call: no function call for most of them
+        number, dot, rest = key.partition(".")
+        if not dot:
+            continue
+        node = nodes.get(number)
+        if node is None:
+            node = nodes[number] = found.setdefault(_step(number), {})
+        steps, last = _path(rest)
+        if steps or isinstance(last, int):
+            deep.add(_step(number))
+            _put(node, rest, value)
+        elif not isinstance(node.get(last), dict):
+            node[last] = value
+    for index in deep:
+        found[index] = _lists(found[index])
+    end = max((k for k in found if isinstance(k, int)), default=-1) + 1
+    return [found.get(k) for k in range(start, end)]
+
+
+def index_of(key: str) -> Any:
+    """The number that ``key`` begins with, where a dot follows; else text."""
+    number, dot, _ = key.partition(".")
+    return _step(number) if dot else number
 
 
 def _mended(message: dict[str, Any], following: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,14 +193,11 @@ def _has_name(item: Any) -> bool:
     return not isinstance(function, Mapping) or "name" in function
 
 
-def _lists(node: Any) -> Any:
-    """``node`` with lists where ``unflatten`` had left dicts whose keys are all numbers."""
-    if not isinstance(node, dict):
-        return node
+def _lists(node: dict[Any, Any]) -> Any:
+    """``node`` with lists in place of dicts whose keys are all numbers."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            node[key] = _lists(value)
     if node and all(isinstance(k, int) for k in node):
-        return [_lists(node[k]) for k in sorted(node)]
-    return {k: _lists(v) for k, v in node.items()}
-
-
-def has_prefix(attributes: Iterable[str], prefix: str) -> bool:
-    return any(key.startswith(prefix) for key in attributes)
+        return [node[k] for k in sorted(node)]
+    return node

@@ -68,6 +68,8 @@ def _with_thoughts(telling: Telling) -> Telling:
 
 def _role(span: Span) -> Literal["call", "aggregate"] | None:
     a = span.attributes
+    if "ai.operationId" in a:
+        return None  # the AI SDK's: its reader has said what the operation is
     operation = text(a, *semconv.OPERATION).lower()
     kind = text(a, "traceloop.span.kind")
     if operation in _NO_CALLS or kind == "tool":

@@ -7,16 +7,19 @@ attributes that OpenInference adds itself. What the user hid is taken from nowhe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import failure, first, indexed, number, service, text
+from otel_ctx.dialects.fields import failure, first, indexed, indexed_from, number, service, text
+from otel_ctx.dialects.flat import Run, reaches_below
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
-from otel_ctx.parts import read_body, reserve_of, structure
+from otel_ctx.parts import History, read_body, reserve_of, structure
 
 MASK = "__REDACTED__"
+_HIDDEN_TEXTS = (".message.content", ".message_content.text")
 
 _INPUT = "llm.input_messages."
 _OUTPUT = "llm.output_messages."
@@ -43,13 +46,23 @@ _RESPONSES = (
 
 @dataclass(slots=True)
 class _Flat:
-    """The indexed attributes of a span, keys without their prefix, gathered in one pass."""
+    """The indexed attributes of a span, keys without their prefix. ``run`` holds those of the input messages;
+    ``inputs`` has none that an earlier span had too, and ``items`` are the messages they spell, nested."""
 
+    run: Run
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)
     tools: dict[str, Any] = field(default_factory=dict)
-    masked: bool = False  # the text of an input message was hidden
+    items: list[Any] = field(default_factory=list)
+    start: int = 0  # the first message that is there
+    headless: bool = False  # it has lost its role
+    whole: bool = False  # nothing is missing before or of the first message
+    facts: frozenset[str] = frozenset()  # of all messages: see _facts
     of_openllmetry: bool = False
+
+    @property
+    def has_inputs(self) -> bool:
+        return bool(self.inputs) or self.run.known.count > 0
 
 
 @dataclass(slots=True)
@@ -87,7 +100,10 @@ def read(span: Span) -> Telling | None:
 def _only_marked(span: Span, flat: _Flat) -> bool:
     """A span of another dialect that a processor has given a kind and token counts, and nothing else."""
     return (
-        span.kind == _CLIENT and "input.value" not in span.attributes and not flat.inputs and not flat.outputs
+        span.kind == _CLIENT
+        and "input.value" not in span.attributes
+        and not flat.has_inputs
+        and not flat.outputs
     )
 
 
@@ -130,7 +146,7 @@ def _call(span: Span, flat: _Flat) -> Telling | None:
 def _aggregate(span: Span, flat: _Flat) -> Telling | None:
     """An agent's or a chain's span: its numbers are sums or repetitions, its messages an excerpt."""
     usage = _usage(span, None)
-    if usage is None and not (flat.inputs or flat.outputs or "gen_ai.input.messages" in span.attributes):
+    if usage is None and not (flat.has_inputs or flat.outputs or "gen_ai.input.messages" in span.attributes):
         return None
     return replace(_who(span, {}), usage=usage)
 
@@ -177,22 +193,74 @@ def _who(span: Span, parameters: Mapping[str, Any]) -> Telling:
 
 
 def _gather(attributes: Mapping[str, Any]) -> _Flat:
-    flat = _Flat()
-    for key, value in attributes.items():
+    """All of them, in one pass; messages that came before are known by their digest."""
+    run = Run(attributes, _INPUT, "openinference")
+    flat = _sorted(run)
+    if run.reaches_back(flat.inputs):
+        flat = _sorted(run)
+    older = run.known
+    if older.count:
+        flat.items = indexed_from(flat.inputs, older.count)
+    else:
+        flat.items, flat.start, flat.headless = indexed(flat.inputs)
+    flat.facts |= older.facts | _facts(flat.inputs, flat.items)
+    flat.whole = bool(older.count) or (bool(flat.items) and flat.start == 0 and "role" in flat.items[0])
+    if flat.whole:
+        run.learn(older.count + len(flat.items), flat.facts)
+    return flat
+
+
+def _sorted(run: Run) -> _Flat:
+    flat = _Flat(run)
+    for key, value in chain(run.others, run.new):
         if not key.startswith("llm."):
             if key.startswith(_OTHERS_PROMPT) and key[len(_OTHERS_PROMPT) :][:1].isdecimal():
                 flat.of_openllmetry = True
         elif key.startswith(_INPUT):
-            if value == MASK and key.endswith((".message.content", ".message_content.text")):
-                flat.masked = True  # a mask is never text
-                continue
-            flat.inputs[key[len(_INPUT) :].replace(".message.", ".", 1)] = value
+            if value == MASK and key.endswith(_HIDDEN_TEXTS):
+                flat.facts = frozenset({"masked"})
         elif key.startswith(_OUTPUT):
             if value != MASK:
                 flat.outputs[key[len(_OUTPUT) :].replace(".message.", ".", 1)] = value
         elif key.startswith(_TOOLS):
             flat.tools[key[len(_TOOLS) :].replace(".tool.", ".", 1)] = value
+    flat.inputs = _inputs(run.new)
     return flat
+
+
+def _facts(inputs: Mapping[str, Any], items: Sequence[Any]) -> frozenset[str]:
+    """What is to be known of messages that are not read again: "system" (some are of that role), "gap" (one is
+    missing), "late" (one has lost its first content part), "calls" (some call tools), "bare" and "bare system" (a role
+    and no content). A text that was hidden makes "masked"."""
+    facts = set()
+    if None in items:
+        facts.add("gap")
+    if any(".tool_calls." in key for key in inputs):
+        facts.add("calls")
+    if _starts_late(inputs):
+        facts.add("late")
+    for message in items:
+        system = _role(message) in _SYSTEM_ROLES
+        if system:
+            facts.add("system")
+        if isinstance(message, dict) and message.keys() == {"role"} and _role(message) != "assistant":
+            facts.add("bare system" if system else "bare")
+    return frozenset(facts)
+
+
+def _inputs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What ``pairs`` hold of the input messages, keys without their prefix. A mask is never text."""
+    size = len(_INPUT)
+    return {
+        key[size:].replace(".message.", ".", 1): value
+        for key, value in pairs
+        if key.startswith(_INPUT) and not (value == MASK and key.endswith(_HIDDEN_TEXTS))
+    }
+
+
+def _read(pairs: list[tuple[str, Any]], start: int) -> list[Any] | None:
+    inputs = _inputs(pairs)
+    return None if reaches_below(start, inputs) else indexed_from(inputs, start)
 
 
 # ---- what ``input.value`` and ``output.value`` hold
@@ -305,20 +373,23 @@ def _read_prompt(span: Span, flat: _Flat, wire: _Wire, parameters: Mapping[str, 
     if prompt.output is None and flat.outputs:
         prompt.output = [m for m in indexed(flat.outputs)[0] if m]
     whole = "model" in wire.body and bool(wire.messages)
-    if prompt.tools is None and "tools" not in prompt.lost and not whole and _calls_a_tool(flat):
+    calls = "calls" in flat.facts or any(".tool_calls." in key for key in flat.outputs)
+    if prompt.tools is None and "tools" not in prompt.lost and not whole and calls:
         prompt.miss("attributes_dropped" if span.dropped_attributes else "schema_missing", "tools")
     if prompt.messages is None and "messages" not in prompt.lost:
         prompt.miss(missing, "system", "messages")
         if prompt.tools is None:
             prompt.miss(missing, "tools")
     control = parameters.get("cache_control")
-    if control and not own and isinstance(prompt.messages, list):
+    if control and not own and isinstance(prompt.messages, (list, History)):
         prompt.messages = _marked_at_the_end(prompt.messages, control)
     return prompt
 
 
-def _marked_at_the_end(messages: list[Any], control: Any) -> list[Any]:
+def _marked_at_the_end(messages: list[Any] | History, control: Any) -> list[Any]:
     """Anthropic's automatic breakpoint, a parameter of the request, stands on the last block."""
+    if isinstance(messages, History):
+        messages = messages.every()
     last = messages[-1]
     if not isinstance(last, dict):
         return messages
@@ -346,7 +417,7 @@ def _from_the_library(span: Span, prompt: _Prompt) -> None:
 
 def _messages(span: Span, flat: _Flat, wire: _Wire, prompt: _Prompt) -> None:
     """Messages and system prompt: out of the body where nothing was hidden, else out of the flat attributes."""
-    if flat.masked or (wire.messages and not flat.inputs):
+    if "masked" in flat.facts or (wire.messages and not flat.has_inputs):
         # OPENINFERENCE_HIDE_INPUT_TEXT and _HIDE_INPUT_MESSAGES leave ``input.value`` whole: it is not asked
         prompt.miss("redacted", "system", "messages")
     elif wire.messages:
@@ -356,7 +427,7 @@ def _messages(span: Span, flat: _Flat, wire: _Wire, prompt: _Prompt) -> None:
             if prompt.system is None and not wire.body and span.dropped_attributes:
                 prompt.miss("attributes_dropped", "system")
         return
-    if flat.inputs:
+    if flat.has_inputs:
         _flat_messages(span, flat, wire, prompt)
     elif not prompt.lost:
         found, reasons, lost = semconv.contents(span.attributes)
@@ -377,15 +448,19 @@ def _is_system(message: Any) -> bool:
     return "lc" in message and isinstance(ident, list) and ident[-1:] == ["SystemMessage"]
 
 
-def _is_of_system(flat: _Flat, key: str) -> bool:
-    return str(flat.inputs.get(f"{key.partition('.')[0]}.role")) in _SYSTEM_ROLES
+def _of_system(inputs: Mapping[str, Any]) -> Callable[[str], bool]:
+    """Does a key belong to a message of the system's?"""
+    return lambda key: str(inputs.get(f"{key.partition('.')[0]}.role")) in _SYSTEM_ROLES
 
 
 def _leading_system(flat: _Flat) -> Any:
     """The system prompt that only the flat attributes have, as blocks."""
-    keys = {key: value for key, value in flat.inputs.items() if _is_of_system(flat, key)}
+    if "system" not in flat.facts:
+        return None
+    inputs = _inputs(flat.run.pairs)
+    is_of_system = _of_system(inputs)
     blocks: list[Any] = []
-    for message in indexed(keys)[0]:
+    for message in indexed({key: value for key, value in inputs.items() if is_of_system(key)})[0]:
         if message:
             content = message.get("contents") or message.get("content")
             blocks += content if isinstance(content, list) else [content]
@@ -395,32 +470,37 @@ def _leading_system(flat: _Flat) -> Any:
 def _flat_messages(span: Span, flat: _Flat, wire: _Wire, prompt: _Prompt) -> None:
     """The messages of the flat attributes by their index, and what limits have taken of them."""
     a = span.attributes
-    items, start, headless = indexed(flat.inputs)
-    if start or headless:
+    start, headless, facts = flat.start, flat.headless, flat.facts
+    if flat.whole:
+        prompt.messages = flat.run.history(flat.items, _read)
+    else:
         items, start, headless = _with_older(
-            items, start, headless, structure(a.get("gen_ai.input.messages"))
+            flat.items, start, headless, structure(a.get("gen_ai.input.messages"))
         )
-    prompt.messages = items
+        prompt.messages, facts = items, _facts(flat.inputs, items) | (facts & {"masked"})
     if headless:
         prompt.reasons.add("guessed")  # the role
-    has_system = any(_role(m) in _SYSTEM_ROLES for m in items)
-    if not has_system:
+    if "system" not in facts:
         prompt.system = first(a, "gen_ai.system_instructions")
     if span.dropped_attributes:
         if text(span.resource, "telemetry.sdk.language") in _NEWEST_DROPPED or not flat.outputs:
             prompt.miss("attributes_dropped", "messages")
-        if start or headless or None in items:
+        if start or headless or "gap" in facts:
             prompt.miss("attributes_dropped", "head")
-            if not has_system:
+            if "system" not in facts:
                 prompt.miss("attributes_dropped", "system")
-    elif headless or _starts_late(flat):
+    elif headless or "late" in facts:
         prompt.miss("not_captured", "messages")
-    for message in items:
-        if message and message.keys() == {"role"} and _role(message) != "assistant" and not flat.masked:
-            prompt.miss("not_captured", "system" if _role(message) in _SYSTEM_ROLES else "messages")
-    for key, value in flat.inputs.items() if wire.cut else ():
-        if _as_long(value, wire.cut):
-            prompt.miss("value_cut", "system" if _is_of_system(flat, key) else "messages")
+    if "masked" not in facts:
+        for fact, section in (("bare", "messages"), ("bare system", "system")):
+            if fact in facts:
+                prompt.miss("not_captured", section)
+    if wire.cut:
+        inputs = _inputs(flat.run.pairs)
+        is_of_system = _of_system(inputs)
+        for key, value in inputs.items():
+            if _as_long(value, wire.cut):
+                prompt.miss("value_cut", "system" if is_of_system(key) else "messages")
 
 
 def _with_older(items: list[Any], start: int, headless: bool, said: Any) -> tuple[list[Any], int, bool]:
@@ -433,9 +513,9 @@ def _with_older(items: list[Any], start: int, headless: bool, said: Any) -> tupl
     return [*[None] * (whole - more), *said[:more], *items[whole:]], whole - more, False
 
 
-def _starts_late(flat: _Flat) -> bool:
+def _starts_late(inputs: Iterable[str]) -> bool:
     """Is the first content part of a message missing? So are LangChain's thinking blocks and OpenAI's audio."""
-    parts = [key.split(".", 3) for key in flat.inputs if ".contents." in key]
+    parts = [key.split(".", 3) for key in inputs if ".contents." in key]
     return bool({p[0] for p in parts} - {p[0] for p in parts if p[2] == "0"})
 
 
@@ -481,10 +561,6 @@ def _definition(tool: Mapping[str, Any]) -> Any:
         return schema
     definition = {k: tool[k] for k in ("name", "description") if tool.get(k)}
     return {**definition, "parameters": structure(tool.get("parameters")) if schema is None else schema}
-
-
-def _calls_a_tool(flat: _Flat) -> bool:
-    return any(".tool_calls." in key for group in (flat.inputs, flat.outputs) for key in group)
 
 
 # ---- usage

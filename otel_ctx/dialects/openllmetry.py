@@ -7,12 +7,15 @@ A converter to OpenInference leaves these attributes as they are and adds poorer
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import failure, indexed, number, service, text
+from otel_ctx.dialects.fields import failure, indexed, indexed_from, number, service, text
+from otel_ctx.dialects.flat import Run, reaches_below
 from otel_ctx.model import Raw, Reason, Span, Telling
-from otel_ctx.parts import structure
+from otel_ctx.parts import History, structure
 
 _PROMPT = "gen_ai.prompt."
 _COMPLETION = "gen_ai.completion."
@@ -27,11 +30,17 @@ _DEFINITION = ("name", "description", "parameters", "input_schema")  # in the or
 
 @dataclass(slots=True)
 class _Flat:
-    """The indexed attributes of a span, keys without their prefix."""
+    """The indexed attributes of a span, keys without their prefix. ``run`` holds those of the prompt; ``prompt`` has
+    none that an earlier span had too."""
 
+    run: Run
     prompt: dict[str, Any] = field(default_factory=dict)
     completion: dict[str, Any] = field(default_factory=dict)
     tools: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_prompt(self) -> bool:
+        return bool(self.prompt) or self.run.known.count > 0
 
 
 def read(span: Span) -> Telling | None:
@@ -40,16 +49,16 @@ def read(span: Span) -> Telling | None:
     if request_type in _NO_CONVERSATION or "gen_ai.input.messages" in a or "litellm.call_id" in a:
         return None  # LiteLLM has both forms: the conventions' one says more
     flat = _indexed(span)
-    if not (request_type or flat.prompt or flat.completion or flat.tools):
+    if not (request_type or flat.has_prompt or flat.completion or flat.tools):
         return None
     reasons: set[Reason] = set()
     lost: set[str] = set()
-    messages = _prompt(flat.prompt, span, reasons, lost)
+    messages, calls = _prompt(flat, span, reasons, lost)
     tools = _definitions(flat.tools, span, reasons, lost)
     if not messages:
         reasons.add("attributes_dropped" if span.dropped_attributes else "not_captured")
         lost.update(("tools", "system", "messages"))
-    elif not tools and _calls_a_tool(flat):
+    elif not tools and calls:
         reasons.add("attributes_dropped" if span.dropped_attributes else "schema_missing")
         lost.add("tools")
     status, error = failure(span)
@@ -89,9 +98,16 @@ def read(span: Span) -> Telling | None:
 
 
 def _indexed(span: Span) -> _Flat:
-    flat = _Flat()
+    blocks = text(span.attributes, *semconv.PROVIDER).lower() in _BLOCK_LISTS
+    run = Run(span.attributes, _PROMPT, "openllmetry, lists of blocks" if blocks else "openllmetry")
+    flat = _sorted(run)
+    return _sorted(run) if run.reaches_back(flat.prompt) else flat
+
+
+def _sorted(run: Run) -> _Flat:
+    flat = _Flat(run)
     targets = dict(zip(_PREFIXES, (flat.prompt, flat.completion, flat.tools), strict=True))
-    for key, value in span.attributes.items():
+    for key, value in chain(run.others, run.new):
         if key.startswith(_PREFIXES):
             for prefix, target in targets.items():
                 rest = key[len(prefix) :]
@@ -100,22 +116,55 @@ def _indexed(span: Span) -> _Flat:
     return flat
 
 
-def _prompt(flat: dict[str, Any], span: Span, reasons: set[Reason], lost: set[str]) -> list[Any]:
-    """The messages by their index; what the attribute limit took from their head is said and stays a hole."""
-    messages, first, damaged = indexed(flat)
+def _prompt(
+    flat: _Flat, span: Span, reasons: set[Reason], lost: set[str]
+) -> tuple[History | list[Any], bool]:
+    """The messages by their index, and whether they or the answer call tools; what the attribute limit took from their
+    head is said and stays a hole."""
+    older, blocks = flat.run.known, text(span.attributes, *semconv.PROVIDER).lower() in _BLOCK_LISTS
+    first, damaged = 0, False
+    if older.count:
+        messages = indexed_from(flat.prompt, older.count)
+    else:
+        messages, first, damaged = indexed(flat.prompt)
+    facts = older.facts | _opened(messages, blocks)
+    if any(".tool_calls." in key for key in flat.prompt):
+        facts |= {"calls"}
+    calls = "calls" in facts or any(".tool_calls." in key for key in flat.completion)
     if damaged or (first and span.dropped_attributes):
         reasons.add("attributes_dropped")
         lost.update(("head", "system"))
     if damaged:
         reasons.add("guessed")  # the role of the first message
-    blocks = text(span.attributes, *semconv.PROVIDER).lower() in _BLOCK_LISTS
+    for fact in ("not_captured", "unparsable"):
+        if fact in facts:
+            reasons.add(fact)
+            lost.add("messages")
+    if not older.count and (first or not messages or "role" not in messages[0]):
+        return messages, calls
+    flat.run.learn(older.count + len(messages), facts)
+    return flat.run.history(messages, partial(_read, blocks)), calls
+
+
+def _read(blocks: bool, pairs: list[tuple[str, Any]], start: int) -> list[Any] | None:
+    keys = ((key[len(_PROMPT) :], value) for key, value in pairs if key.startswith(_PROMPT))
+    prompt = {key: value for key, value in keys if key[:1].isdigit()}
+    if reaches_below(start, prompt):
+        return None
+    messages = indexed_from(prompt, start)
+    _opened(messages, blocks)
+    return messages
+
+
+def _opened(messages: list[Any], blocks: bool) -> frozenset[str]:
+    """Contents that were written out are parsed in place. -> "not_captured", "unparsable" where a part is missing."""
+    facts = set()
     for message in messages:
         if message is None:
             continue
         content = message.get("content")
         if content is None and message.get("role") == "user":  # images could not be written
-            reasons.add("not_captured")
-            lost.add("messages")
+            facts.add("not_captured")
         if blocks and isinstance(content, str) and content[:2] == "[{":
             message["content"] = structure(content)
         elif isinstance(content, str) and _PYTHON_PART in content:
@@ -123,9 +172,8 @@ def _prompt(flat: dict[str, Any], span: Span, reasons: set[Reason], lost: set[st
             kept = [b for b in whole if not _is_repr(b)] if isinstance(whole, list) else []
             if len(kept) < len(whole):
                 message["content"] = kept
-                reasons.add("unparsable")
-                lost.add("messages")
-    return messages
+                facts.add("unparsable")
+    return frozenset(facts)
 
 
 def _is_repr(block: Any) -> bool:
@@ -148,7 +196,3 @@ def _definitions(flat: dict[str, Any], span: Span, reasons: set[Reason], lost: s
         if tool is not None and tool.get("name"):
             found.append({k: structure(tool[k]) for k in _DEFINITION if tool.get(k) not in (None, "")})
     return found
-
-
-def _calls_a_tool(flat: _Flat) -> bool:
-    return any(".tool_calls." in key for group in (flat.prompt, flat.completion) for key in group)

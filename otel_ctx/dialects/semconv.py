@@ -22,6 +22,9 @@ PROVIDER = ("gen_ai.provider.name", "gen_ai.system")
 OPERATION = ("gen_ai.operation.name", "llm.request.type")
 REQUEST_MODEL = ("gen_ai.request.model", "llm.request.model")
 RESPONSE_MODEL = ("gen_ai.response.model", "llm.response.model")
+_THREADS = (
+    "conversationId", "conversation_id", "threadId", "thread_id", "chatId", "chat_id", "sessionId", "session_id",
+)  # fmt: skip
 AGENT = ("gen_ai.agent.name", "traceloop.association.properties.lc_agent_name", "agent_name")
 CONVERSATION = (
     "gen_ai.conversation.id",
@@ -31,6 +34,8 @@ CONVERSATION = (
     "traceloop.association.properties.conversation_id",
     "traceloop.association.properties.session_id",
     "session.id",
+    # the AI SDK passes on what the application calls it
+    *(f"{where}{name}" for name in _THREADS for where in ("ai.telemetry.metadata.", "ai.settings.context.")),
 )
 PREVIOUS_RESPONSE = (
     "gen_ai.request.previous_response.id",
@@ -103,6 +108,7 @@ _CHUNK_EVENTS = frozenset(
         "gen_ai.first_token",
         "first_token",
         "First Token Stream Event",
+        "ai.stream.firstChunk",
     }
 )
 
@@ -264,6 +270,17 @@ def schemas_missing(content: Mapping[str, Raw], writes_tools: bool) -> bool:
 _SECTIONS = (("tools", TOOLS), ("system", SYSTEM), ("messages", INPUT), ("output", OUTPUT))
 _REFS = ("_ref", ".ref")
 _FUNCTIONS = "llm.request.functions."
+_TEXT_OF_ITEMS = '[{"role":"user","parts":[{"type":"text","content":"[{\\"'
+_RESPONSE_ID = "resp_"
+_ITEM_ROLES = frozenset({"system", "developer", "user", "assistant"})
+_ITEM_TYPES = frozenset(
+    {
+        "message", "function_call", "function_call_output", "reasoning", "custom_tool_call",
+        "custom_tool_call_output", "item_reference", "compaction", "web_search_call", "file_search_call",
+        "code_interpreter_call", "image_generation_call", "computer_call", "computer_call_output",
+        "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
+    }
+)  # fmt: skip
 
 
 def _collect(
@@ -281,7 +298,36 @@ def _collect(
             if _is_cut(value) and section != "output":
                 reasons.add("value_cut")
                 lost.add(section)
+        if section == "messages":
+            items = _items(value, attributes)
+            if items is not value:
+                value = items
+                lost.add("system")  # who writes it so leaves the instructions out
         found[section] = Raw("messages" if section == "output" else section, value)
+
+
+def _items(value: Any, attributes: Mapping[str, Any]) -> Any:
+    """The ``input`` list of OpenAI's Responses API, which OpenLLMetry's JavaScript package makes the text of one user
+    message: that list, still JSON. Anything else as it is."""
+    if not isinstance(value, str) or not value.startswith(_TEXT_OF_ITEMS):
+        return value
+    if not (text(attributes, "gen_ai.response.id") or _RESPONSE_ID).startswith(_RESPONSE_ID):
+        return value  # another API: somebody asks about a conversation
+    message = _only(structure(value))
+    part = _only(message.get("parts")) if isinstance(message, Mapping) else None
+    inner = part.get("content") if isinstance(part, Mapping) else None
+    items = structure(inner)
+    return inner if isinstance(items, list) and all(map(_is_item, items)) else value
+
+
+def _only(values: Any) -> Any:
+    return values[0] if isinstance(values, list) and len(values) == 1 else None
+
+
+def _is_item(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return text(value, "type") in _ITEM_TYPES or ("content" in value and text(value, "role") in _ITEM_ROLES)
 
 
 def _functions(attributes: Mapping[str, Any]) -> list[Any]:

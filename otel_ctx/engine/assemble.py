@@ -1,12 +1,14 @@
 """Raw values of a telling -> segments, at the cost of what is new in them.
 
-Frameworks send the whole history with every call. Three memos keep that from being paid for again: a messages string that
-extends an earlier one is parsed from where it goes on (exact: the prefix is compared by digest), tools and system prompts
-are known by the digest of the whole value, and a segment's tokens are counted once per distinct text.
+Frameworks send the whole history with every call. Memos keep that from being paid for again, all of them by digest and
+exact: messages that extend an earlier list are read from where they go on, be they a JSON string, nested values or flat
+attributes; a message that stands at its old place after one that changed is not read again; tools and system prompts
+are known as a whole; and a segment's tokens are counted once per distinct text.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -18,7 +20,21 @@ import xxhash
 from otel_ctx.engine.texts import Texts
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
 from otel_ctx.model import Chain, Method, Part, Raw, Reason, Segment, grown
-from otel_ctx.parts import is_mask, loads, read_messages, read_system, read_tools, salvage
+from otel_ctx.parts import (
+    Beginnings,
+    History,
+    is_batch,
+    is_mask,
+    loads,
+    messages_of,
+    pairs_written,
+    read_message,
+    read_messages,
+    read_system,
+    read_tools,
+    salvage,
+    values_written,
+)
 
 Count = Callable[[str, str], tuple[int, Method]]
 """(text, encoding) -> (tokens, how sure)."""
@@ -79,6 +95,10 @@ class Assembler:
         self._facts: Memo[tuple[str, str], tuple[int, int | None, Method]] = Memo(200_000)
         self._threads: Memo[tuple[str, str], _Known] = Memo(4096)
         self._heads: Memo[tuple[str, str], list[_Known]] = Memo(1024)
+        self._chains: Memo[bytes, Chain] = Memo(4096)
+        self._lists = Beginnings(4096, values_written)
+        self._runs = Beginnings(4096, pairs_written)
+        self._messages: Memo[tuple[bytes, int, str], tuple[Segment, ...]] = Memo(16_384)
 
     def section(self, raw: Raw | None, encoding: str) -> tuple[tuple[Segment, ...], set[Reason]]:
         """The segments of tools or of a system prompt, and what was found damaged."""
@@ -110,12 +130,14 @@ class Assembler:
         return tuple(self.segment(p, encoding) for p in _unmasked(parts))
 
     def chain(self, raw: Raw | None, encoding: str, thread: str) -> tuple[Chain, set[Reason]]:
-        """The segments of a list of messages. ``thread`` (a conversation id, else a trace id) is only a hint where to look
-        for the string that this one extends."""
+        """The segments of a list of messages. ``thread`` (a conversation id, else a trace id) is only a hint where to
+        look for the string that this one extends."""
         if raw is None:
             return EMPTY, set()
         text = raw.value
-        if not isinstance(text, str) or text[:1] != "[" or text[-1:] != "]":
+        if not isinstance(text, str):
+            return self._nested(text, encoding)
+        if text[:1] != "[" or text[-1:] != "]":
             return self._whole(text, encoding)
         known, hasher = self._find(text, encoding, thread)
         if known is not None and len(text) == known.length + 1:
@@ -125,25 +147,68 @@ class Assembler:
             value = loads("[" + text[start + 1 :])
         except ValueError:
             return self._whole(text, encoding)
-        parts, count = read_messages(value, base.messages)
-        seen = _unmasked(parts)
-        chain = self.extend(base, seen, count, encoding)
-        if len(seen) < len(parts):
+        chain, masked = self._extended(base, value, encoding)
+        if masked:
             return chain, {"redacted"}
-        self._remember(text, start, hasher, chain, encoding, thread)
+        if chain.messages == base.messages + len(value):  # no batch that was opened
+            self._remember(text, start, hasher, chain, encoding, thread)
+        return chain, set()
+
+    def _nested(self, value: Any, encoding: str) -> tuple[Chain, set[Reason]]:
+        """Messages that are attributes or nested values: what came before is known by its digest."""
+        if isinstance(value, History):
+            size, digest, whole = self._runs.of(value.pairs, f"{encoding} {value.dialect}".encode())
+        else:
+            if is_batch(value):
+                value = value[0]
+            if not isinstance(value, list) or is_batch(value):
+                return self._whole(value, encoding)
+            size, digest, whole = self._lists.of(value, encoding.encode())
+        base = self._chains.get(digest) if size else None
+        if base is not None and digest == whole:
+            return base, set()
+        if base is None:
+            size, base = 0, EMPTY
+        new = value.since(size, base.messages) if isinstance(value, History) else value[size:]
+        if new is None:
+            base, new = EMPTY, value.every()
+        chain, masked = self._extended(base, new, encoding)
+        if masked:
+            return chain, {"redacted"}
+        if whole:
+            self._chains.put(whole, chain)
         return chain, set()
 
     def _whole(self, value: Any, encoding: str) -> tuple[Chain, set[Reason]]:
         value, reasons = _opened(value)
-        parts, count = read_messages(value)
-        seen = _unmasked(parts)
-        if len(seen) < len(parts):
-            reasons = reasons | {"redacted"}
-        return self.extend(EMPTY, seen, count, encoding), reasons
+        chain, masked = self._extended(EMPTY, value, encoding)
+        return chain, reasons | {"redacted"} if masked else reasons
 
-    def extend(self, base: Chain, parts: list[Part], messages: int, encoding: str) -> Chain:
-        """``base`` and then ``parts``; ``messages`` is the number of messages of the whole."""
-        return grown(base, [self.segment(p, encoding) for p in parts], messages)
+    def _extended(self, base: Chain, value: Any, encoding: str) -> tuple[Chain, bool]:
+        """``base`` and then the messages of ``value``, and whether there are masks among them, which are left out."""
+        segments: list[Segment] = []
+        masked = False
+        messages = messages_of(value, base.messages)
+        for index, message in enumerate(messages, base.messages):
+            found, hidden = self._message(message, index, encoding)
+            segments += found
+            masked = masked or hidden
+        return grown(base, segments, base.messages + len(messages)), masked
+
+    def _message(self, message: Any, index: int, encoding: str) -> tuple[tuple[Segment, ...], bool]:
+        digest = _digest_of(message)
+        key = (digest, index, encoding) if digest is not None else None
+        known = self._messages.get(key) if key is not None else None
+        if known is not None:
+            return known, False
+        parts = read_message(message, index)
+        seen = _unmasked(parts)
+        segments = tuple(self.segment(p, encoding) for p in seen)
+        if len(seen) < len(parts):
+            return segments, True
+        if key is not None:
+            self._messages.put(key, segments)
+        return segments, False
 
     def append(self, base: Chain, other: Chain) -> Chain:
         """``base`` and then the segments of ``other``, their paths counted on from ``base``."""
@@ -180,11 +245,9 @@ class Assembler:
 
     def _find(self, text: str, encoding: str, thread: str) -> tuple[_Known | None, Any]:
         """A known string that ``text`` extends, and the hasher that has read that far."""
-        candidates = list(reversed(self._heads.get((encoding, text[:_HEAD])) or ()))
         last = self._threads.get((encoding, thread))
-        if last is not None:
-            candidates.insert(0, last)
-        for known in candidates:
+        recent = self._heads.get((encoding, text[:_HEAD])) or ()
+        for known in itertools.chain(() if last is None else (last,), reversed(recent)):
             n = known.length
             if len(text) > n and text[n] in _GOES_ON and text[max(0, n - _TAIL) : n] == known.tail:
                 hasher = xxhash.xxh3_128()
@@ -210,7 +273,7 @@ class Assembler:
 
 
 def _absorb(hasher: Any, text: str, start: int, end: int) -> None:
-    """Hash ``text[start:end]`` in pieces that stay in the processor's cache: a copy of megabytes costs more than the hash."""
+    """Hash ``text[start:end]`` in pieces that stay in the processor's cache: copying megabytes costs more."""
     for at in range(start, end, _PIECE):
         hasher.update(_utf8(text[at : min(at + _PIECE, end)]))
 
@@ -225,11 +288,11 @@ def _unmasked(parts: list[Part]) -> list[Part]:
 
 
 def _digest_of(value: Any) -> bytes | None:
-    if isinstance(value, str):
-        return xxhash.xxh3_128_digest(_utf8(value))
-    if isinstance(value, (list, tuple)) and value and all(isinstance(v, str) for v in value):
-        return xxhash.xxh3_128_digest(_utf8("\0".join(value)))
-    return None
+    """Equal for equal values only; None for what is no plain value."""
+    try:
+        return xxhash.xxh3_128_digest(values_written([value]))
+    except ValueError:
+        return None
 
 
 def _opened(value: Any) -> tuple[Any, set[Reason]]:

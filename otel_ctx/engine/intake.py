@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import replace
 
 from otel_ctx import dialects
-from otel_ctx.calls import Told
+from otel_ctx.calls import Told, content_of
 from otel_ctx.context import known_model
-from otel_ctx.engine.assemble import EMPTY, Assembler
+from otel_ctx.engine.assemble import Assembler
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
-from otel_ctx.model import Chain, LogRecord, Span, Telling
+from otel_ctx.model import EMPTY_CHAIN, Chain, LogRecord, Span, Telling
 from otel_ctx.rules import Rules, load
 from otel_ctx.tokens import Counter
 
 Key = tuple[str, str, str, int, str]
-"""Trace, span, role, order among the span's content records, dialect."""
+"""Trace, span, role, order among the span's content records, dialect (of a content record: what it holds)."""
 
 
 class Intake:
@@ -40,6 +40,7 @@ class Intake:
     def span(self, span: Span) -> Told | None:
         """Take a span in; what it told that was not known before."""
         self.spans += 1
+        again = (span.trace_id, span.span_id) in self.parents
         self.parents[(span.trace_id, span.span_id)] = span.parent_id
         if (span.trace_id, span.span_id) in self.above:
             self.above[(span.trace_id, span.parent_id)] = None
@@ -48,7 +49,7 @@ class Intake:
             if telling.role == "call":
                 self.above[(telling.trace_id, telling.parent_id)] = None
             return self._hear(telling)
-        if _looks_like_a_model(span):
+        if not again and _looks_like_a_model(span):
             scope = span.scope_name or "(no scope)"
             self.foreign[scope] = self.foreign.get(scope, 0) + 1
         return None
@@ -65,23 +66,25 @@ class Intake:
 
     def joined(self, base: Chain, chains: Iterable[Chain]) -> Chain:
         """One chain out of several, each segment at its place in the whole."""
-        out = base if base.length else EMPTY
+        out = base if base.length else EMPTY_CHAIN
         for chain in chains:
             out = self._assembler.append(out, chain)
         return out
 
     def _hear(self, telling: Telling) -> Told | None:
-        order = telling.order if telling.role == "content" else 0
-        key = (telling.trace_id, telling.span_id, telling.role, order, telling.dialect)
-        known = self.told.get(key)
-        if known is not None and telling.role != "content":
-            return None
-        told = self._read(telling)
-        if known is not None:
-            if not _other(known, told):
+        key: Key
+        if telling.role == "content":
+            told = self._read(telling)
+            place = (telling.trace_id, telling.span_id, telling.role, telling.order)
+            content, n = content_of(told), 0
+            while (key := (*place, f"{content}#{n}")) in self.told:
+                n += 1  # a message that is there twice, or a second delivery: the fold sees which
+        else:
+            key = (telling.trace_id, telling.span_id, telling.role, 0, telling.dialect)
+            known = self.told.get(key)
+            if known is not None and known.weight >= _weight(telling):
                 return None
-            n = sum(1 for k in self.told if k[:2] == key[:2])
-            key = (*key[:4], f"{telling.dialect}#{n}")
+            told = self._read(telling)
         self.told[key] = told
         return told
 
@@ -101,7 +104,7 @@ class Intake:
         if message_reasons:
             lost.add("messages")
         bare = replace(telling, tools=None, system=None, messages=None, output=None, lost=frozenset(lost))
-        return Told(bare, tools, system, messages, answer, frozenset(reasons))
+        return Told(bare, tools, system, messages, answer, frozenset(reasons), _weight(telling))
 
     def _encoding(self, telling: Telling) -> str:
         model = known_model(telling.response_model or telling.request_model, self._limits)
@@ -111,9 +114,11 @@ class Intake:
             encoding = self._encodings[key] = self.rules.encoding_of(model, telling.provider)
         return encoding
 
-def _other(a: Told, b: Told) -> bool:
-    """Two content records with the same ids and time hold other content: both count."""
-    return (a.messages.key, [s.digest for s in a.answer]) != (b.messages.key, [s.digest for s in b.answer])
+def _weight(telling: Telling) -> int:
+    """How much a span tells: one that comes twice, cut or masked on one of its ways, is told by the fuller."""
+    values = (telling.tools, telling.system, telling.messages, telling.output)
+    numbers = telling.usage is not None and telling.usage.input is not None
+    return sum(len(raw.value) for raw in values if raw is not None and hasattr(raw.value, "__len__")) + numbers
 
 
 _HINTS = ("gen_ai.", "llm.", "ai.prompt", "ai.model", "openinference.", "traceloop.")

@@ -13,11 +13,24 @@ from otel_ctx.conversations import Placed, Threads, find_break, shared_segments
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
 from otel_ctx.findings import CHECKS, Step
-from otel_ctx.model import Band, Break, Call, Conversation, Finding, Method, NotChecked, Reading, Said, Tokens
+from otel_ctx.model import (
+    Band,
+    Break,
+    Call,
+    Context,
+    Conversation,
+    Finding,
+    Method,
+    NotChecked,
+    Reading,
+    Said,
+    Tokens,
+)
 from otel_ctx.rules import Rules
 
 _FACTOR_LOW, _FACTOR_HIGH = 0.7, 1.5
 _BREAKS_KEPT = 8
+_HISTORIES = 200_000  # of a dump
 
 
 @dataclass(slots=True)
@@ -27,7 +40,8 @@ class _Thread:
     number: int
     calls: list[str] = field(default_factory=list)
     peak: int | None = None
-    usages: list[int] = field(default_factory=list)  # of the last turns
+    usages: list[int] = field(default_factory=list)  # of the last turns, one each
+    usages_to: int = 0  # the turn of the last of them
     breaks: list[Break] = field(default_factory=list)
     services: dict[str, None] = field(default_factory=dict)
     agents: dict[str, None] = field(default_factory=dict)
@@ -36,6 +50,7 @@ class _Thread:
     gaps: int = 0
     joined: bool = False
     last: Reading | None = None
+    context: Context | None = None  # of the last call whose depth is known
 
 
 class Judge:
@@ -47,7 +62,7 @@ class Judge:
         self._settings = settings
         self._rules = rules
         self._texts = texts
-        self._placing = Threads(parents, texts.get)
+        self._placing = Threads(parents, texts.get, size=_HISTORIES if most is None else most + most // 5)
         self._threads: dict[str, _Thread] = {}
         self._factors = _Factors()
         self._most = most
@@ -74,8 +89,8 @@ class Judge:
         """(service, band) -> how many of the conversations that are remembered stand there."""
         out: dict[tuple[str, Band], int] = {}
         for t in self._threads.values():
-            if t.last is not None:
-                key = next(iter(t.services), ""), t.last.context.band
+            if t.context is not None:
+                key = next(iter(t.services), ""), t.context.band
                 out[key] = out.get(key, 0) + 1
         return out
 
@@ -97,7 +112,8 @@ class Judge:
         call = placed.call
         tokens = self._factors.tokens(call)
         usage, method = _depth(call, tokens)
-        context = context_of(call, usage, method, thread.usages, self._rules, self._settings.limits)
+        before = thread.usages[: -1 if placed.turn == thread.usages_to else None]
+        context = context_of(call, usage, method, before, self._rules, self._settings.limits)
         old = placed.compared
         seen = call.completeness.status in ("full", "partial")
         at = find_break(old, call, self._texts.get) if old is not None and seen and _both_seen(old) else None
@@ -128,11 +144,16 @@ class Judge:
         usage = reading.context.usage
         if usage is not None and call.status == "ok":
             thread.peak = max(thread.peak or 0, usage)
+            if reading.turn == thread.usages_to:
+                del thread.usages[-1]
             thread.usages.append(usage)
+            thread.usages_to = reading.turn
             del thread.usages[: -self._settings.limits.turns]
         if reading.break_ is not None:
             thread.breaks.append(reading.break_)
             del thread.breaks[:-_BREAKS_KEPT]
+        if usage is not None or thread.context is None:
+            thread.context = reading.context
         thread.gaps += reading.gap
         for names, name in (
             (thread.services, call.service),
@@ -197,8 +218,8 @@ def _both_seen(call: Call) -> bool:
 
 
 def _conversation(id_: str, t: _Thread) -> Conversation:
-    last = t.last
-    assert last is not None
+    context = t.context
+    assert context is not None
     return Conversation(
         id=id_,
         parent=t.parent,
@@ -208,10 +229,10 @@ def _conversation(id_: str, t: _Thread) -> Conversation:
         models=tuple(t.models),
         usage_peak=t.peak,
         usage_last=t.usages[-1] if t.usages else None,
-        limit=last.context.limit,
-        headroom=last.context.headroom,
-        headroom_turns=last.context.headroom_turns,
-        band=last.context.band,
+        limit=context.limit,
+        headroom=context.headroom,
+        headroom_turns=context.headroom_turns,
+        band=context.band,
         gaps=t.gaps,
         joined=t.joined,
     )

@@ -19,7 +19,7 @@ from otel_ctx.model import Band, Call, LogRecord, Said, Span, SpanRef
 SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its parent has not come before
 _PARENTS = 200_000
 _REMEMBERED = 4096
-_DEFAULT = Settings()
+_DEFAULT = Settings(text_cap=24 * 1024 * 1024)
 
 
 class _Parents(dict[tuple[str, str], str]):

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import orjson
 
 from otel_ctx.errors import OtelCtxError
-from otel_ctx.model import KINDS, Analysis, Call, Chain, Context, Conversation, Finding, Reading, Segment
+from otel_ctx.model import (
+    KINDS,
+    Analysis,
+    Call,
+    Chain,
+    Context,
+    Conversation,
+    Finding,
+    Prompt,
+    Reading,
+    Segment,
+)
 
 SCHEMA = "otelctx.report/1"
 
@@ -107,7 +120,7 @@ def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict
         "agent": c.agent or None,
         "operation": c.operation or None,
         "status": c.status,
-        "error": c.error or None,
+        "error": _error(c.error, text) or None,
         "dialect": c.dialect,
         "scope": c.scope or None,
         "scope_version": c.scope_version or None,
@@ -137,6 +150,14 @@ def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict
         "cost": None,
         "findings": list(r.findings),
     }
+
+
+_WORD = re.compile(r"[\w.:/-]{1,80}")
+
+
+def _error(error: str, text: TextOf | None) -> str:
+    """The type of an error. A message may quote the prompt: it is text."""
+    return error if not error or text is not None or _WORD.fullmatch(error) else "error"
 
 
 def _usage(c: Call) -> dict[str, Any]:
@@ -195,12 +216,13 @@ def _cache(r: Reading) -> dict[str, Any]:
 
 
 def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict[str, Any]:
-    """What the call shares with the one that it continues is not written again. Paths belong to positions, so that what is
-    shared has the same paths in both."""
+    """What the call shares with the one that it continues is not written again."""
     prompt = r.call.prompt
-    base, same = r.previous, r.shared
-    if base is None or base not in known:
-        base, same = None, 0
+    base, same = r.previous, 0
+    if base is not None and base in known:
+        same = _told_alike(known[base].call.prompt, prompt, r.shared)
+    else:
+        base = None
     head = (*prompt.tools, *prompt.system)
     new: Iterable[Segment]
     if same <= len(head):
@@ -208,6 +230,18 @@ def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> 
     else:
         new = _from(prompt.messages, same - len(head))
     return {"from": base, "same": same, "new": [_segment(s, text) for s in new]}
+
+
+def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
+    """How many of the ``shared`` segments are written alike, too: a cache marker rolls on, another model's tokenizer counts
+    the same text anew."""
+    before, after = (*old.tools, *old.system), (*new.tools, *new.system)
+    if new.messages.base is old.messages and shared > len(after):
+        pairs, same = list(zip(before, after, strict=True)), shared
+    else:
+        pairs = list(islice(zip(old, new, strict=False), shared))
+        same = len(pairs)
+    return next((i for i, (a, b) in enumerate(pairs) if a is not b and _segment(a, None) != _segment(b, None)), same)
 
 
 def _from(chain: Chain, start: int) -> list[Segment]:

@@ -5,22 +5,34 @@ semantic conventions, LangChain's serialisation, the AI SDK and OpenInference, a
 Dialects hand over ``Raw`` values; nothing here looks at a library's name.
 """
 
-from otel_ctx.parts.bodies import Body, read_body, reserve_of
-from otel_ctx.parts.messages import is_mask, read_message, read_messages, read_system
-from otel_ctx.parts.texts import compact, loads, salvage, structure
+from otel_ctx.parts.bodies import Body, mark_the_end, read_body, reserve_of
+from otel_ctx.parts.history import Beginning, Beginnings, History, pairs_written, values_written
+from otel_ctx.parts.messages import is_batch, is_mask, messages_of, read_message, read_messages, read_system
+from otel_ctx.parts.texts import compact, loads, salvage, structure, unpack
 from otel_ctx.parts.tools import read_tools
+from otel_ctx.parts.usages import read_usage
 
 __all__ = [
+    "Beginning",
+    "Beginnings",
     "Body",
+    "History",
     "compact",
+    "is_batch",
     "is_mask",
     "loads",
+    "mark_the_end",
+    "messages_of",
+    "pairs_written",
     "read_body",
     "read_message",
     "read_messages",
     "read_system",
     "read_tools",
+    "read_usage",
     "reserve_of",
     "salvage",
     "structure",
+    "unpack",
+    "values_written",
 ]

@@ -30,9 +30,12 @@ _FILE = frozenset({
     "file", "input_file", "input_audio", "audio", "document", "video", "video_url", "anthropic_document",
     "document-url", "audio-url", "video-url", "container_upload", "media",
 })  # fmt: skip
+_MEDIA_BLOCKS = _IMAGE | _FILE
 _MEDIA = frozenset(
     {"blob", "uri", "binary"}
 )  # the semantic conventions' media: ``modality`` or the MIME type tells
+_NEVER_SENT = frozenset({"tool_approval_response", "tool-approval-response", "tool-approval-request"})
+_LABELS = frozenset({"type", "kind"})  # all that an instrumentation leaves of a block that it does not know
 _THINKING = frozenset({"thinking", "redacted_thinking", "reasoning", "anthropic_redacted_thinking"})
 
 
@@ -46,11 +49,16 @@ def read_block(block: Any, kind: Kind, role: str, path: str) -> list[Part]:
     if isinstance(inner, dict):  # OpenInference's wrapper
         block = {**block, **inner}
     declared = block.get("type")
-    for fits, read in _SHAPES:
-        if fits(declared, block):
-            return [p for p in read(block, kind, role, path) if p.text or p.kind not in _TEXTUAL]
-    text = compact({k: v for k, v in block.items() if v is not None and k != "cache_control"})
-    return [Part(kind, role, "", path, text, marker_of(block))] if text != "{}" else []
+    declared = declared if isinstance(declared, str) else None
+    read = _BY_TYPE.get(declared) if declared is not None and _WRAPPERS.isdisjoint(block) else None
+    if read is None:
+        read = next((r for fits, r in _SHAPES if fits(declared, block)), None)
+    if read is not None:
+        return [p for p in read(block, kind, role, path) if p.text or p.kind not in _TEXTUAL]
+    said = {k: v for k, v in block.items() if v is not None and k != "cache_control"}
+    if said.keys() <= _LABELS or declared in _NEVER_SENT:
+        return []
+    return [Part(kind, role, "", path, compact(said), marker_of(block))]
 
 
 _TEXTUAL = ("system", "user", "assistant", "tools")
@@ -78,21 +86,26 @@ def _text(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[P
         yield Part(kind, role, "", path, str(value), marker_of(block))
 
 
-_WRITTEN_OUT = ('{"reasoningContent":', '[{"type":', "media_resolution=")
+_WRITTEN_OUT = ('{"reasoningContent":', '[{"type":', "[]", "media_resolution=")
 """How blocks begin that an instrumentation did not know and wrote out as text: JSON, or what Google's SDK prints."""
 
 
 def _is_known(block: Any) -> bool:
     return isinstance(block, dict) and any(
-        block.get("type") in types for types in (_TEXT, _CALL, _RESULT, _IMAGE, _FILE, _THINKING)
+        str(block.get("type")) in types for types in (_TEXT, _CALL, _RESULT, _IMAGE, _FILE, _THINKING)
     )
+
+
+def _holds_blocks(values: list[Any], kind: Kind) -> bool:
+    """An empty list is the content of an answer that only calls tools."""
+    return (bool(values) or kind == "assistant") and kind != "tool_result" and all(map(_is_known, values))
 
 
 def _written_out(text: str, kind: Kind, role: str, path: str) -> Iterator[Part]:
     block = structure(text)
     if isinstance(block, dict):
         yield from read_block(block, kind, role, path)
-    elif isinstance(block, list) and kind != "tool_result" and all(_is_known(b) for b in block):
+    elif isinstance(block, list) and _holds_blocks(block, kind):
         for b in block:
             yield from read_block(b, kind, role, path)
     elif "file_data=FileData(" in text or "inline_data=Blob(" in text:
@@ -137,7 +150,7 @@ def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator
     )
     if isinstance(value, list):
         for b in value:
-            if isinstance(b, dict) and (b.get("type") in _IMAGE or b.get("type") in _FILE):
+            if isinstance(b, dict) and str(b.get("type")) in _MEDIA_BLOCKS:
                 yield from read_block(b, kind, role, path)
 
 
@@ -206,7 +219,7 @@ def _result_block(block: Any) -> str | None:
         return str(block["content"])
     if "json" in block:
         return compact(block["json"])
-    if block.get("type") in _IMAGE or block.get("type") in _FILE or "image" in block or "document" in block:
+    if str(block.get("type")) in _MEDIA_BLOCKS or "image" in block or "document" in block:
         return ""
     return None
 
@@ -250,3 +263,11 @@ _SHAPES: tuple[tuple[_Fits, _Read], ...] = (
     (lambda t, b: isinstance(b.get("text"), (str, list)), _text),
     (lambda t, b: t is None and isinstance(b.get("content"), (str, list)), _text),
 )
+_WRAPPERS = frozenset({
+    "toolUse", "functionCall", "function_call", "tool_call", "toolResult", "functionResponse", "function_response",
+    "reasoningContent",
+})  # fmt: skip
+_BY_TYPE: dict[str, _Read] = {  # what the table says of blocks that are declared and not wrapped
+    **dict.fromkeys(_IMAGE | _FILE | _MEDIA, _media), **dict.fromkeys(_THINKING, _thinking),
+    **dict.fromkeys(_RESULT, _result), **dict.fromkeys(_CALL, _call), **dict.fromkeys(_TEXT, _text),
+}  # fmt: skip

@@ -48,6 +48,12 @@ def read_body(body: Mapping[str, Any]) -> Body | None:
     )
 
 
+def mark_the_end(messages: list[Any], control: Any) -> list[Any]:
+    """``messages`` with Anthropic's automatic breakpoint, a request's own ``cache_control``, on the last block."""
+    last = messages[-1] if messages else None
+    return [*messages[:-1], {**last, "cache_control": control}] if isinstance(last, dict) else messages
+
+
 def reserve_of(body: Mapping[str, Any]) -> int | None:
     """The output tokens that a request (or its parameters alone) reserves, under any provider's name."""
     config = _config(body)

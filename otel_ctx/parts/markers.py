@@ -8,9 +8,14 @@ from typing import Any
 from otel_ctx.parts.texts import loads
 
 
+_PLACES = frozenset(
+    {"cache_control", "cacheControl", "cachePoint", "providerOptions", "providerMetadata", "provider_options"}
+)
+
+
 def marker_of(block: Any) -> str:
     """ "5m" | "1h" | "default" (marked, no TTL said) | "" (not marked)."""
-    if not isinstance(block, dict):
+    if not isinstance(block, dict) or (_PLACES.isdisjoint(block) and not _is_written_out(block)):
         return ""
     control = block.get("cache_control") or block.get("cacheControl") or block.get("cachePoint")
     if control is None:
@@ -19,9 +24,11 @@ def marker_of(block: Any) -> str:
             block.get("providerMetadata"),
             block.get("provider_options"),
         ):
-            anthropic = options.get("anthropic") if isinstance(options, dict) else None
-            if isinstance(anthropic, dict):
-                control = anthropic.get("cacheControl") or anthropic.get("cache_control")
+            if not isinstance(options, dict):
+                continue
+            for own in (options.get("anthropic"), options.get("bedrock")):
+                if isinstance(own, dict) and not control:
+                    control = own.get("cacheControl") or own.get("cache_control") or own.get("cachePoint")
     if not control and _is_written_out(block):
         try:
             control = loads(block["content"]).get("cachePoint")

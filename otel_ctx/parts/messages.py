@@ -7,6 +7,7 @@ from typing import Any
 
 from otel_ctx.model import Kind, Part
 from otel_ctx.parts.blocks import read_block
+from otel_ctx.parts.history import History
 from otel_ctx.parts.markers import is_cache_point, marker_of
 from otel_ctx.parts.texts import arguments_text, compact, structure
 
@@ -32,19 +33,30 @@ _ITEMS_WITHOUT_CONTENT = frozenset({"item_reference", "compaction"})  # the serv
 
 
 def read_messages(value: Any, start: int = 0) -> tuple[list[Part], int]:
-    """The parts of a list of messages and how many messages there were. ``start`` is the first one's index.
-
-    ``value``: a list, one message, a JSON string of either, or plain text (one user message).
-    LangChain's list in a list (one prompt of a batch) is opened."""
-    value = structure(value)
-    if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], (list, tuple)):
-        value = value[0]
-    if not isinstance(value, (list, tuple)):
-        value = [] if value in (None, "") else [value]
+    """The parts of ``messages_of(value, start)`` and how many messages there were, those before ``start`` included."""
+    messages = messages_of(value, start)
     parts: list[Part] = []
-    for i, message in enumerate(value, start):
+    for i, message in enumerate(messages, start):
         parts += read_message(message, i)
-    return parts, start + len(value)
+    return parts, start + len(messages)
+
+
+def messages_of(value: Any, start: int = 0) -> Sequence[Any]:
+    """The messages that a value holds; ``start`` is the index of the first one in the whole.
+
+    ``value``: a list, one message, a JSON string of either, plain text (one user message), or a ``History``.
+    LangChain's list in a list (one prompt of a batch) is opened."""
+    value = value.every() if isinstance(value, History) else structure(value)
+    if not start and is_batch(value):
+        value = value[0]
+    if isinstance(value, (list, tuple)):
+        return value
+    return [] if value in (None, "") else [value]
+
+
+def is_batch(value: Any) -> bool:
+    """A list whose only item is a list of messages."""
+    return isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], (list, tuple))
 
 
 def read_system(value: Any) -> list[Part]:
@@ -81,7 +93,7 @@ def read_message(message: Any, index: int) -> list[Part]:
     if not isinstance(message, dict):
         return [] if message is None else [Part("user", "", "", f"{path}.parts[0]", compact(message))]
     message = _plain(message)
-    if message.get("type") in _ITEMS_WITHOUT_CONTENT:
+    if str(message.get("type")) in _ITEMS_WITHOUT_CONTENT:
         return []
     role = str(message.get("role") or "")
     kind: Kind = _ROLES.get(role.lower(), "user")
@@ -97,11 +109,12 @@ def read_message(message: Any, index: int) -> list[Part]:
             parts += read_block(block, kind, role, at)
     if kind == "tool_result":
         parts = _one_result(parts)
-    seen = {(p.call_id or p.text, p.name) for p in parts if p.kind == "tool_call"}
-    for call in _tool_calls(message):
-        part = _tool_call(call, role, f"{path}.parts[{len(parts)}]")
-        if (part.call_id or part.text, part.name) not in seen:
-            parts.append(part)
+    if calls := _tool_calls(message):
+        seen = {(p.call_id or p.text, p.name) for p in parts if p.kind == "tool_call"}
+        for call in calls:
+            part = _tool_call(call, role, f"{path}.parts[{len(parts)}]")
+            if (part.call_id or part.text, part.name) not in seen:
+                parts.append(part)
     marker = marker_of(message)
     if marker and parts:
         parts[-1] = parts[-1]._replace(cache_marker=marker)

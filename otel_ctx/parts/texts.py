@@ -107,3 +107,15 @@ def _drop_open_escape(text: str) -> str:
         return text
     wanted = 6 if text[at + 1 : at + 2] == "u" else 2
     return text[:at] if len(text) - at < wanted else text
+
+
+def unpack(value: Any) -> tuple[Any, bool]:
+    """What a JSON string of an array or object holds, and whether it was cut at its end: then what is left of it.
+    Any other value, and text of which nothing can be read as JSON, as it is."""
+    held = structure(value)
+    if not isinstance(held, str) or held.lstrip()[:1] not in ("{", "["):
+        return held, False
+    try:
+        return salvage(held), True
+    except (ValueError, RecursionError):
+        return held, False

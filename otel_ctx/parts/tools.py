@@ -10,7 +10,7 @@ from otel_ctx.parts.markers import is_cache_point, marker_of
 from otel_ctx.parts.texts import compact, structure
 
 _NESTS = ("functionDeclarations", "function_declarations")
-_MARKERS = ("cache_control", "cacheControl")
+_MARKERS = ("cache_control", "cacheControl", "providerOptions", "providerMetadata")
 
 
 def read_tools(value: Any) -> list[Part]:

@@ -1,0 +1,1 @@
+"""In a running process: the only home of clocks, threads and sockets."""

@@ -1,0 +1,114 @@
+"""A usage object as a provider's API (or LangChain) answers with it -> token numbers and what ``input`` includes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from otel_ctx.model import UsageClaim
+
+
+def read_usage(usage: Any) -> UsageClaim | None:
+    """``usage``: of OpenAI Chat or Responses, Anthropic Messages, Gemini, or LangChain's ``usage_metadata``.
+
+    None where it is none of them, or where nothing in it tells whether the input includes cached tokens."""
+    if not isinstance(usage, Mapping):
+        return None
+    return next((claim for read in _SHAPES if (claim := read(usage)) is not None), None)
+
+
+def _openai_chat(usage: Mapping[str, Any]) -> UsageClaim | None:
+    if "prompt_tokens" not in usage:
+        return None
+    details = _mapping(usage.get("prompt_tokens_details"))
+    return UsageClaim(
+        input=_count(usage, "prompt_tokens"),
+        output=_count(usage, "completion_tokens"),
+        cache_read=_count(details, "cached_tokens"),
+        cache_write=_count(details, "cache_write_tokens"),
+        reasoning=_count(_mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+        total=_count(usage, "total_tokens"),
+        semantics="inclusive",
+    )
+
+
+def _openai_responses(usage: Mapping[str, Any]) -> UsageClaim | None:
+    if "input_tokens_details" not in usage:
+        return None
+    details = _mapping(usage.get("input_tokens_details"))
+    return UsageClaim(
+        input=_count(usage, "input_tokens"),
+        output=_count(usage, "output_tokens"),
+        cache_read=_count(details, "cached_tokens"),
+        cache_write=_count(details, "cache_write_tokens"),
+        reasoning=_count(_mapping(usage.get("output_tokens_details")), "reasoning_tokens"),
+        total=_count(usage, "total_tokens"),
+        semantics="inclusive",
+    )
+
+
+def _anthropic(usage: Mapping[str, Any]) -> UsageClaim | None:
+    if "cache_read_input_tokens" not in usage and "cache_creation_input_tokens" not in usage:
+        return None
+    creation = _mapping(usage.get("cache_creation"))
+    return UsageClaim(
+        input=_count(usage, "input_tokens"),
+        output=_count(usage, "output_tokens"),
+        cache_read=_count(usage, "cache_read_input_tokens"),
+        cache_write=_count(usage, "cache_creation_input_tokens"),
+        cache_write_1h=_count(creation, "ephemeral_1h_input_tokens"),
+        cache_write_5m=_count(creation, "ephemeral_5m_input_tokens"),
+        semantics="exclusive",
+    )
+
+
+def _gemini(usage: Mapping[str, Any]) -> UsageClaim | None:
+    if "promptTokenCount" not in usage and "prompt_token_count" not in usage:
+        return None
+    answer = _count(usage, "candidatesTokenCount", "candidates_token_count")
+    thoughts = _count(usage, "thoughtsTokenCount", "thoughts_token_count")
+    return UsageClaim(
+        input=_count(usage, "promptTokenCount", "prompt_token_count"),
+        output=None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
+        cache_read=_count(usage, "cachedContentTokenCount", "cached_content_token_count"),
+        reasoning=thoughts,
+        total=_count(usage, "totalTokenCount", "total_token_count"),
+        semantics="inclusive",
+    )
+
+
+def _langchain(usage: Mapping[str, Any]) -> UsageClaim | None:
+    """LangChain defines ``input_tokens`` as the sum of all kinds; not every integration keeps to it, so the meaning is
+    left open. It leaves ``cache_creation`` 0 or out beside the split by TTL, and counts that are 0."""
+    if "input_token_details" not in usage:
+        return None
+    details = _mapping(usage.get("input_token_details"))
+    return UsageClaim(
+        input=_count(usage, "input_tokens"),
+        output=_count(usage, "output_tokens"),
+        cache_read=_count(details, "cache_read"),
+        cache_write=_count(details, "cache_creation"),
+        cache_write_1h=_count(details, "ephemeral_1h_input_tokens"),
+        cache_write_5m=_count(details, "ephemeral_5m_input_tokens"),
+        reasoning=_count(_mapping(usage.get("output_token_details")), "reasoning"),
+        total=_count(usage, "total_tokens"),
+        zeros_omitted=bool(details),
+    )
+
+
+_SHAPES = (_openai_chat, _openai_responses, _anthropic, _gemini, _langchain)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(usage: Mapping[str, Any], *keys: str) -> int | None:
+    for key in keys:
+        value = usage.get(key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            try:
+                return int(value)
+            except (ValueError, OverflowError):  # NaN, Infinity
+                continue
+    return None

@@ -1,0 +1,479 @@
+"""The processor on a provider: before, between and after others, and nothing exported twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ConcurrentMultiSpanProcessor, ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from otel_ctx.live import faults, settings
+from otel_ctx.live import processor as module
+from otel_ctx.live.analyzer import Analyzer, release
+from otel_ctx.live.exporter import ContextSpanExporter, DeferredExporter
+from otel_ctx.live.processor import ContextSpanProcessor
+from otel_ctx.live.settings import LiveSettings
+
+SETTINGS = LiveSettings(tokenizer="bytes")
+
+
+class Kept(SpanExporter):
+    """What was exported, and on which thread. No InMemorySpanExporter: that one is treated as a test's."""
+
+    def __init__(self, endpoint: str = "") -> None:
+        self.spans: list[ReadableSpan] = []
+        self.threads: set[str] = set()
+        self.shutdowns = 0
+        self._endpoint = endpoint
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.spans += spans
+        self.threads.add(threading.current_thread().name)
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        self.shutdowns += 1
+
+    @property
+    def names(self) -> list[str]:
+        return [s.name for s in self.spans]
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(settings, "_named", set())
+    monkeypatch.setattr(faults, "_told", set())
+    yield
+    release()
+
+
+@pytest.fixture
+def analyzer() -> Iterator[Analyzer]:
+    made = Analyzer(SETTINGS)
+    yield made
+    made.discard()
+
+
+@pytest.fixture
+def provider() -> Iterator[TracerProvider]:
+    made = TracerProvider(shutdown_on_exit=False)
+    yield made
+    made.shutdown()
+
+
+def chat(provider: TracerProvider, turns: int = 1, name: str = "chat") -> None:
+    messages = [{"role": "user", "parts": [{"type": "text", "content": f"question {n}"}]} for n in range(turns)]
+    attributes = {
+        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o",
+        "gen_ai.usage.input_tokens": 10 * turns, "gen_ai.input.messages": json.dumps(messages),
+    }  # fmt: skip
+    provider.get_tracer("t").start_span(name, attributes=attributes).end()
+
+
+def role(span: ReadableSpan) -> object:
+    return (span.attributes or {}).get("otelctx.call.role")
+
+
+# ---- beside others
+
+
+@pytest.mark.parametrize("place", ["first", "between", "last", "later"])
+def test_where_it_is_added_makes_no_difference(provider: TracerProvider, analyzer: Analyzer, place: str) -> None:
+    one, two = Kept(), Kept()
+    add, ours = provider.add_span_processor, ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS)
+    order: list[SpanProcessor] = [BatchSpanProcessor(one), BatchSpanProcessor(two)]
+    order.insert({"first": 0, "between": 1}.get(place, 2), ours)
+    for each in order if place != "later" else order[:2]:
+        add(each)
+    if place == "later":
+        provider.get_tracer("t").start_span("before").end()
+        add(ours)
+    chat(provider, 1)
+    chat(provider, 2)
+    provider.force_flush()
+    for kept in (one, two):
+        assert kept.names == ["before"] * (place == "later") + ["chat", "chat"], "each once"
+        assert [role(s) for s in kept.spans[-2:]] == ["primary", "primary"]
+
+
+def test_a_processor_that_is_added_afterwards_is_found(provider: TracerProvider, analyzer: Analyzer) -> None:
+    one, two = Kept(), Kept()
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    provider.add_span_processor(BatchSpanProcessor(one))
+    chat(provider)
+    provider.add_span_processor(BatchSpanProcessor(two))
+    chat(provider, 2)
+    provider.force_flush()
+    assert [role(s) for s in one.spans] == ["primary", "primary"]
+    assert [role(s) for s in two.spans] == ["primary"]
+
+
+def test_the_originals_stay_as_they_were(provider: TracerProvider, analyzer: Analyzer) -> None:
+    class Look(SpanProcessor):
+        def on_end(self, span: ReadableSpan) -> None:
+            seen.append(span)
+
+    seen: list[ReadableSpan] = []
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    provider.add_span_processor(BatchSpanProcessor(Kept()))
+    provider.add_span_processor(Look())
+    chat(provider)
+    provider.force_flush()
+    assert [k for k in seen[0].attributes or {} if k.startswith("otelctx.")] == []
+    assert (len(seen[0].events), len(seen[0].links)) == (0, 0)
+
+
+def test_one_exporter_in_two_processors_and_two_of_ours(provider: TracerProvider, analyzer: Analyzer) -> None:
+    kept = Kept()
+    provider.add_span_processor(BatchSpanProcessor(kept))
+    for _ in range(2):
+        provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    chat(provider)
+    chat(provider, 2)
+    provider.force_flush()
+    assert kept.names == ["chat", "chat"]
+    assert [len(s.links) for s in kept.spans] == [0, 1]
+
+
+def test_processors_inside_processors(provider: TracerProvider, analyzer: Analyzer) -> None:
+    class Wrapper(SpanProcessor):
+        def __init__(self, *inner: SpanProcessor) -> None:
+            self.inner, self.me = list(inner), self
+
+        def on_end(self, span: ReadableSpan) -> None:
+            for each in self.inner:
+                each.on_end(span)
+
+        def force_flush(self, timeout_millis: int = 30_000) -> bool:
+            return all(each.force_flush() for each in self.inner)
+
+        def shutdown(self) -> None:
+            for each in self.inner:
+                each.shutdown()
+
+    one, two = Kept(), Kept()
+    provider.add_span_processor(Wrapper(BatchSpanProcessor(one), Wrapper(BatchSpanProcessor(two))))
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    chat(provider)
+    provider.force_flush()
+    assert [role(s) for s in (*one.spans, *two.spans)] == ["primary", "primary"]
+
+
+def test_a_provider_that_calls_its_processors_at_once(analyzer: Analyzer) -> None:
+    provider = TracerProvider(
+        shutdown_on_exit=False, active_span_processor=ConcurrentMultiSpanProcessor(num_threads=2)
+    )
+    kept = Kept()
+    provider.add_span_processor(BatchSpanProcessor(kept))
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    chat(provider)
+    provider.force_flush()
+    provider.shutdown()
+    assert [role(s) for s in kept.spans] == ["primary"]
+
+
+def test_spans_that_are_not_sampled_cost_nothing(analyzer: Analyzer) -> None:
+    provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+    kept = Kept()
+    provider.add_span_processor(ContextSpanProcessor(kept, analyzer=analyzer, settings=SETTINGS))
+    chat(provider)
+    provider.shutdown()
+    assert kept.spans == []
+
+
+def test_many_threads_start_spans_while_processors_are_added(provider: TracerProvider, analyzer: Analyzer) -> None:
+    kept = [Kept() for _ in range(4)]
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    provider.add_span_processor(BatchSpanProcessor(kept[0]))
+    wrong: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for n in range(50):
+                chat(provider, 1, f"chat {n}")
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for k in kept[1:]:
+        provider.add_span_processor(BatchSpanProcessor(k))
+    for t in threads:
+        t.join()
+    provider.force_flush()
+    assert wrong == []
+    assert len(kept[0].spans) == 200
+    assert {role(s) for s in kept[0].spans} <= {"primary", "duplicate"}
+    for p in provider._active_span_processor._span_processors[1:]:
+        exporter = p._batch_processor._exporter  # type: ignore[attr-defined]
+        assert isinstance(exporter, ContextSpanExporter)
+        assert isinstance(exporter.exporter, Kept), "wrapped once"
+
+
+# ---- behind a SimpleSpanProcessor
+
+
+def test_behind_a_simple_processor_another_thread_exports(provider: TracerProvider, analyzer: Analyzer) -> None:
+    kept = Kept()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    chat(provider)
+    chat(provider, 2)
+    assert provider.force_flush() is True
+    assert [role(s) for s in kept.spans] == ["primary", "primary"]
+    processor = provider._active_span_processor._span_processors[0]
+    assert isinstance(processor, SimpleSpanProcessor)
+    assert isinstance(processor.span_exporter, DeferredExporter)
+    provider.shutdown()
+    assert kept.shutdowns == 1
+
+
+@pytest.mark.parametrize("kind", ["sync", "memory"])
+def test_at_once_where_it_is_asked_for_and_for_what_a_test_reads(
+    provider: TracerProvider, analyzer: Analyzer, kind: str
+) -> None:
+    memory, kept = InMemorySpanExporter(), Kept()
+    provider.add_span_processor(SimpleSpanProcessor(memory if kind == "memory" else kept))
+    given = LiveSettings(tokenizer="bytes", mode="sync" if kind == "sync" else "background")
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=given))
+    chat(provider)
+    spans = memory.get_finished_spans() if kind == "memory" else kept.spans
+    assert [role(s) for s in spans] == ["primary"]
+    assert kept.threads <= {threading.current_thread().name}
+
+
+# ---- a pipeline of its own
+
+
+def test_with_an_exporter_it_is_a_pipeline(provider: TracerProvider, analyzer: Analyzer) -> None:
+    kept, other = Kept(), Kept()
+    provider.add_span_processor(ContextSpanProcessor(kept, analyzer=analyzer, settings=SETTINGS))
+    provider.add_span_processor(BatchSpanProcessor(other))
+    chat(provider)
+    assert provider.force_flush() is True
+    chat(provider, 2)
+    provider.shutdown()
+    assert [role(s) for s in kept.spans] == ["primary", "primary"]
+    assert [role(s) for s in other.spans] == [None, None], "others are left alone"
+    assert kept.shutdowns == 1
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "warned"),
+    [
+        ("http://localhost:4318/v1/traces", "http://localhost:4318/v1/traces", True),
+        ("http://localhost:4318/v1/traces", "127.0.0.1:4317", True),
+        ("http://localhost:4318/v1/traces", "http://collector:4318/v1/traces", False),
+        ("https://a.example/v1/traces", "https://a.example/other/v1/traces", False),
+        ("https://a.example/v1/traces", "https://a.example/v1/traces", True),
+        ("", "", False),
+    ],
+)
+def test_what_goes_twice_to_one_place_is_told(
+    provider: TracerProvider, analyzer: Analyzer, caplog: pytest.LogCaptureFixture, ours: str, theirs: str, warned: bool
+) -> None:
+    provider.add_span_processor(ContextSpanProcessor(Kept(ours), analyzer=analyzer, settings=SETTINGS))
+    provider.add_span_processor(BatchSpanProcessor(Kept(theirs)))
+    for _ in range(3):
+        chat(provider)
+    assert caplog.text.count("spans are sent twice: Kept") == warned
+
+
+def test_the_same_exporter_twice_is_told(
+    provider: TracerProvider, analyzer: Analyzer, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = Kept()
+    provider.add_span_processor(BatchSpanProcessor(kept))
+    provider.add_span_processor(ContextSpanProcessor(kept, analyzer=analyzer, settings=SETTINGS))
+    chat(provider)
+    assert "spans are sent twice" in caplog.text
+
+
+# ---- with no exporter to be found
+
+
+def test_without_an_exporter_there_are_metrics(
+    provider: TracerProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = InMemoryMetricReader()
+    analyzer = Analyzer(SETTINGS, MeterProvider([reader], shutdown_on_exit=False))
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    chat(provider)
+    provider.force_flush()
+    data = reader.get_metrics_data()
+    assert data is not None
+    calls = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == "otelctx.calls"]
+    assert sum(p.value for p in calls[0].data.data_points) == 1  # type: ignore[union-attr]
+    assert caplog.text.count("no exporter was found") == 1
+    kept = Kept()
+    provider.add_span_processor(BatchSpanProcessor(kept))
+    chat(provider, 2)
+    provider.force_flush()
+    assert [role(s) for s in kept.spans] == ["primary"], "and one that comes later is wrapped"
+    analyzer.discard()
+
+
+# ---- the host
+
+
+def test_nothing_of_ours_reaches_the_application(
+    provider: TracerProvider, analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> Iterator[SpanProcessor]:
+        raise BaseException("a prompt")
+
+    monkeypatch.setattr(module, "processors", fail)
+    kept = Kept()
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    provider.add_span_processor(BatchSpanProcessor(kept))
+    chat(provider)
+    provider.force_flush()
+    assert kept.names == ["chat"]
+    assert caplog.text.count("looking for exporters failed") == 1
+    assert "a prompt" not in caplog.text
+
+
+def test_disabled_it_does_nothing(provider: TracerProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTELCTX_DISABLED", "true")
+    kept, own = Kept(), Kept()
+    batch = BatchSpanProcessor(kept)
+    provider.add_span_processor(batch)
+    provider.add_span_processor(ContextSpanProcessor())
+    provider.add_span_processor(ContextSpanProcessor(own))
+    chat(provider)
+    provider.force_flush()
+    assert batch.span_exporter is kept
+    assert [role(s) for s in (*kept.spans, *own.spans)] == [None, None], "a pipeline of its own still sends"
+
+
+def test_a_foreign_span_on_start(analyzer: Analyzer) -> None:
+    processor: Any = ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS)
+    processor.on_start(object())
+    processor.on_end(object())
+    assert processor.force_flush() is True
+    processor.shutdown()
+
+
+# ---- whole processes
+
+APP = """
+import json, os, sys, threading, time
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+import otel_ctx
+
+class Metrics(MetricExporter):
+    def export(self, data, timeout_millis=10000, **_):
+        for r in data.resource_metrics:
+            for s in r.scope_metrics:
+                for m in s.metrics:
+                    for p in m.data.data_points:
+                        if m.name in ("otelctx.calls", "otelctx.context.segment.tokens") and p.value:
+                            print("metric", os.getpid() != PARENT, m.name, p.value > 0 and (p.value if m.name == "otelctx.calls" else "some"))
+        sys.stdout.flush()
+        return MetricExportResult.SUCCESS
+    def shutdown(self, timeout_millis=30000, **_): pass
+    def force_flush(self, timeout_millis=10000): return True
+
+class Spans(SpanExporter):
+    def export(self, spans):
+        for s in spans:
+            print("span", os.getpid() != PARENT, s.name, s.attributes.get("otelctx.call.role"), flush=True)
+        return SpanExportResult.SUCCESS
+    def shutdown(self): pass
+
+PARENT = os.getpid()
+trace.set_tracer_provider(TracerProvider())
+provider = trace.get_tracer_provider()
+def chat(name):
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o",
+        "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [{"type": "text", "content": "hello " * 40}]}])}
+    provider.get_tracer("t").start_span(name, attributes=attributes).end()
+def meters():
+    metrics.set_meter_provider(MeterProvider(metric_readers=[PeriodicExportingMetricReader(Metrics(), export_interval_millis=600000)]))
+"""
+
+
+def run(script: str) -> list[str]:
+    root = Path(__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", APP + textwrap.dedent(script)],
+        capture_output=True, text=True, check=True, timeout=100, cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root), "OTELCTX_TOKENIZER": "bytes"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    return sorted(done.stdout.splitlines())
+
+
+SAVED = ["metric False otelctx.calls 1", "metric False otelctx.context.segment.tokens some", "span False one primary"]
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        "provider.add_span_processor(BatchSpanProcessor(Spans())); provider.add_span_processor(otel_ctx.ContextSpanProcessor())",
+        "provider.add_span_processor(otel_ctx.ContextSpanProcessor()); provider.add_span_processor(SimpleSpanProcessor(Spans()))",
+        "provider.add_span_processor(otel_ctx.ContextSpanProcessor(Spans()))",
+        "provider.add_span_processor(BatchSpanProcessor(Spans())); otel_ctx.install()",
+    ],
+)
+def test_an_exit_without_a_flush_saves_spans_and_metrics(pipeline: str) -> None:
+    assert run(f"{pipeline}\nmeters()\nchat('one')") == SAVED
+
+
+def test_an_exit_by_sys_exit_in_a_short_life() -> None:
+    script = """
+    meters()
+    provider.add_span_processor(otel_ctx.ContextSpanProcessor())
+    provider.add_span_processor(BatchSpanProcessor(Spans()))
+    chat("one")
+    sys.exit(0)
+    """
+    assert run(script) == SAVED
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("kind", ["Batch", "Simple"])
+def test_workers_that_are_forked_after_the_set_up(kind: str) -> None:
+    script = f"""
+    meters()
+    provider.add_span_processor({kind}SpanProcessor(Spans()))
+    otel_ctx.install()
+    chat("parent")
+    for worker in range(2):
+        pid = os.fork()
+        if pid == 0:
+            chat("worker")
+            sys.exit(0)
+        os.waitpid(pid, 0)
+    chat("parent again")
+    """
+    lines = run(script)
+    assert [line for line in lines if line.startswith("span")] == [
+        "span False parent again duplicate" if "span False parent again duplicate" in lines else "span False parent again primary",
+        "span False parent primary",
+        "span True worker primary",
+        "span True worker primary",
+    ]
