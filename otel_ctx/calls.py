@@ -32,7 +32,7 @@ from otel_ctx.rules import Rules
 from otel_ctx.usage import agree, decide
 
 _CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
-_SAME_ID_NS = 600_000_000_000  # a response id that comes back later than this is another response
+_SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
 _GAP_TOKENS, _GAP_A_MESSAGE = 16, 4  # framing: the smallest tool takes more than this leaves
 _FAR_TOKENS = 400
 _HIGHEST = 64  # spans that are looked at above one
@@ -296,7 +296,7 @@ def _group(
         if not rid:
             continue
         other = by_response.get(rid)
-        if other is not None and _apart(t.telling, other.telling) < _SAME_ID_NS:
+        if other is not None and _one_response(t.telling, other.telling):
             # a loop that ends with its last answer has that answer's id, and the numbers of all
             within = [inside.get(x.id, ()) for x in (t, other)]
             loop = any(len({i.telling.response_id or i.id for i in inner}) > 1 for inner in within)
@@ -333,6 +333,12 @@ def _height(t: Telling, parents: Mapping[tuple[str, str], str]) -> int:
     while span and steps < _HIGHEST:
         span, steps = parents.get((t.trace_id, span), ""), steps + 1
     return steps
+
+
+def _one_response(a: Telling, b: Telling) -> bool:
+    """An id can come back: from a test's provider, out of a cache. Then it is another service, or long after."""
+    services = a.service == b.service or not a.service or not b.service
+    return services and _apart(a, b) < _SAME_ID_NS
 
 
 def _apart(a: Telling, b: Telling) -> int:

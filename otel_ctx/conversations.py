@@ -159,6 +159,10 @@ class Threads:
         chain = call.prompt.messages
         if not chain.length or call.completeness.status in ("usage_only", "none"):
             return self._by_ids(call)
+        if "messages" in call.completeness.lost:  # histories that were cut may be equal by the cut alone
+            known, relation = self._by_ids(call)
+            if known is not None:
+                return known, relation
         if "head" not in call.completeness.lost:
             found = self._by_prefix(call)
             if found is not None:

@@ -54,7 +54,7 @@ def call(model: str = "gpt-4o", **more: Any) -> Call:
     return Call(**known)
 
 
-def context(usage: int | None, before: Sequence[int] = (), limits: Limits = Limits(), **more: Any) -> Context:
+def context(usage: int | None, before: Sequence[int] = (), limits: Limits = DEFAULT, **more: Any) -> Context:
     return context_of(call(**more), usage, "exact", before, RULES, limits)
 
 

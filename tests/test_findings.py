@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_ctx.conversations import find_break
-from otel_ctx.engine import Analysis, Engine
+from otel_ctx.engine import Engine
 from otel_ctx.engine.assemble import EMPTY, Assembler
 from otel_ctx.engine.texts import Texts
 from otel_ctx.findings import CHECKS, Step, gather, unknown_dialects
 from otel_ctx.model import (
+    Analysis,
     Band,
     Break,
     Call,

@@ -425,7 +425,8 @@ def test_many_threads(app: App) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_child_begins_anew_whatever_the_parent_was_doing(app: App) -> None:
+def test_a_child_begins_anew_whatever_the_parent_was_doing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FORK_WAIT", 0.01)
     entered, go_on = threading.Event(), threading.Event()
 
     class Engine(LiveEngine):
@@ -451,6 +452,33 @@ def test_a_child_begins_anew_whatever_the_parent_was_doing(app: App) -> None:
     busy.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert app.counts("otelctx.calls", "source_service") == {"shop": 1}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_fork_waits_for_the_batch_under_analysis(app: App) -> None:
+    """Whatever lock the engine holds inside, the child does not inherit it."""
+    entered, inside = threading.Event(), threading.Lock()
+
+    class Engine(LiveEngine):
+        def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> list[Said]:
+            with inside:
+                entered.set()
+                end = time.monotonic() + 20
+                while not analyzer._impatient and time.monotonic() < end:
+                    time.sleep(0.001)
+                return super().feed(spans, logs)
+
+    analyzer = app.analyzer(lambda: Engine(SETTINGS.engine()))
+    busy = threading.Thread(target=lambda: analyzer.enrich([app.chat()]))
+    busy.start()
+    assert entered.wait(20)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if inside.acquire(blocking=False) else 1)
+    busy.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert roles(analyzer.enrich([app.chat(2)])) == ["primary"], "the parent has its lock back"
 
 
 def test_at_exit_what_waits_is_analysed_and_settled_but_not_taken(app: App) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from otel_ctx.engine import Engine, LiveEngine
 from otel_ctx.inputs import Batch, read
-from otel_ctx.model import Reading, Said
+from otel_ctx.model import Reading, Said, Span
 
 CORPUS = Path(__file__).parent / "corpus"
 CASES = sorted(p.name for p in CORPUS.iterdir() if (p / "traces.jsonl.gz").exists()) if CORPUS.exists() else []
@@ -62,3 +62,71 @@ def test_every_call_is_said_once_and_settles_once(case: str) -> None:
     assert len(said) == len(set(said))
     ids = [s.reading.call.id for s in settled]
     assert len(ids) == len(set(ids))
+
+
+def span(n: int, start: int, *, parent: str = "", text: str = "hello", trace: int = 1) -> Span:
+    messages = f'[{{"role":"user","parts":[{{"type":"text","content":"{text}"}}]}}]'
+    attributes = {
+        "gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4.1", "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 2, "gen_ai.input.messages": messages, "gen_ai.tool.definitions": "[]",
+    }  # fmt: skip
+    return Span(f"{trace:032x}", f"{n:016x}", parent, "chat", start * SECOND, (start + 1) * SECOND, attributes, 3)
+
+
+def agent(n: int, start: int, end: int, trace: int = 1) -> Span:
+    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 2}
+    return Span(f"{trace:032x}", f"{n:016x}", "", "agent", start * SECOND, end * SECOND, attributes, 1)
+
+
+def test_a_call_waits_for_its_parent_and_not_for_ever() -> None:
+    engine = LiveEngine()
+    (said,) = engine.feed([span(1, 100, parent=f"{9:016x}")])
+    assert said.reading.provisional
+    assert engine.advance(110 * SECOND) == []
+    (settled,) = engine.advance(131 * SECOND)
+    assert settled.reading.call.id == said.reading.call.id
+    assert not settled.reading.provisional
+    assert engine.advance(200 * SECOND) == []
+
+
+def test_a_parent_that_arrives_settles_its_calls_after_the_grace() -> None:
+    engine = LiveEngine()
+    engine.feed([span(1, 100, parent=f"{9:016x}")])
+    again = engine.feed([agent(9, 99, 102)])
+    assert [(s.again, [r.role for r in s.reading.call.spans]) for s in again] == [(True, ["primary", "aggregate"])]
+    assert engine.advance(103 * SECOND) == []
+    assert len(engine.advance(108 * SECOND)) == 1
+
+
+def test_the_sum_of_calls_that_have_settled_is_no_call() -> None:
+    engine = LiveEngine()
+    engine.feed([span(1, 100, parent=f"{9:016x}")])
+    assert len(engine.advance(140 * SECOND)) == 1
+    assert [s for s in engine.feed([agent(9, 99, 300)]) if not s.again] == []
+    assert engine.drain() == []
+
+
+def test_what_comes_too_late_is_counted_and_told_whose_it_is() -> None:
+    engine = LiveEngine()
+    engine.feed([span(1, 100)])
+    engine.advance(140 * SECOND)
+    (said,) = engine.feed([span(1, 100)])
+    assert said.again
+    assert engine.late == 1
+    assert engine.drain() == []
+
+
+def test_those_that_started_later_settle_later() -> None:
+    engine = LiveEngine()
+    engine.feed([span(2, 105, trace=2, text="other"), span(1, 100, parent=f"{9:016x}")])
+    assert engine.advance(115 * SECOND) == []  # the first still waits for its parent
+    assert [s.reading.call.id[-1] for s in engine.advance(140 * SECOND)] == ["1", "2"]
+
+
+def test_state_is_bounded() -> None:
+    engine = LiveEngine(most=10)
+    for n in range(1, 200):
+        engine.feed([span(n, 100 + n, trace=n, text=f"conversation {n}")])
+        engine.advance((110 + n) * SECOND)
+    assert engine.conversations <= 10
+    assert engine.evicted >= 150

@@ -219,9 +219,10 @@ def test_many_threads_start_spans_while_processors_are_added(provider: TracerPro
         provider.add_span_processor(BatchSpanProcessor(k))
     for t in threads:
         t.join()
+    chat(provider, 1, "chat 50")
     provider.force_flush()
     assert wrong == []
-    assert len(kept[0].spans) == 200
+    assert len(kept[0].spans) == 201
     assert {role(s) for s in kept[0].spans} <= {"primary", "duplicate"}
     for p in provider._active_span_processor._span_processors[1:]:
         exporter = p._batch_processor._exporter  # type: ignore[attr-defined]
@@ -437,6 +438,7 @@ SAVED = ["metric False otelctx.calls 1", "metric False otelctx.context.segment.t
         "provider.add_span_processor(otel_ctx.ContextSpanProcessor()); provider.add_span_processor(SimpleSpanProcessor(Spans()))",
         "provider.add_span_processor(otel_ctx.ContextSpanProcessor(Spans()))",
         "provider.add_span_processor(BatchSpanProcessor(Spans())); otel_ctx.install()",
+        "provider.add_span_processor(BatchSpanProcessor(otel_ctx.ContextSpanExporter(Spans())))",
     ],
 )
 def test_an_exit_without_a_flush_saves_spans_and_metrics(pipeline: str) -> None:

@@ -35,6 +35,7 @@ def test_the_default_is_what_the_fields_say() -> None:
         ("max_batch_bytes", "1000000", 1_000_000),
         ("remembered_spans", "10", 10),
         ("conversations", "7", 7),
+        ("kept_characters", "0", 0),
         ("tokenizer", "bytes", "bytes"),
         ("ignore", "growth_spike, compaction", frozenset({"growth_spike", "compaction"})),
         ("windows", "my-model=200k,other=1m,a=b=5", {"my-model": 200_000, "other": 1_000_000, "a=b": 5}),
@@ -129,6 +130,7 @@ def test_the_engines_settings(tmp_path: Path) -> None:
     rules.write_text("")
     given, wrong = resolve(
         {
+            "kept_characters": 9,
             "windows": {"m": 5},
             "models": {"d": "m"},
             "ignore": ["compaction"],
@@ -141,3 +143,4 @@ def test_the_engines_settings(tmp_path: Path) -> None:
     assert wrong == []
     assert (engine.limits.windows, engine.limits.models) == ({"m": 5}, {"d": "m"})
     assert (engine.ignore, engine.tokenizer, engine.rules_override) == (frozenset({"compaction"}), "bytes", "")
+    assert engine.text_cap == 9

@@ -78,7 +78,7 @@ class Builder:
         sums = [0] * len(KINDS)
         for s in messages:
             sums[KIND_INDEX[s.kind]] += s.tokens or 0
-        chain = Chain(None, messages, len(messages), len(messages), b"", (), tuple(sums), 0, 0, 0)
+        chain = Chain(None, messages, len(messages), len(messages), b"", (), tuple(sums), 0, None, 0, 0)
         counted = sum(s.tokens or 0 for s in segments)
         call_fields: dict[str, Any] = {
             "id": id_, "spans": (), "trace_id": id_.split(":")[0], "parent_id": "", "dialect": "genai", "scope": "",

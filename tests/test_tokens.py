@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +54,14 @@ VARIED = (
         for _ in range(3_000)
     ),
 )
+
+
+@pytest.fixture(autouse=True)
+def _fresh_engines() -> Iterator[None]:
+    """Loaded tokenizers are shared by a process: here some are missing, broken or counting wrong on purpose."""
+    start.cache_clear()
+    yield
+    start.cache_clear()
 
 
 @pytest.fixture(scope="module")

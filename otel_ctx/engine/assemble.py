@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -43,7 +44,6 @@ _MEDIA = ("image", "file")
 _LIKE_JSON = re.compile(r'\s*(\[\s*[\[{"\]]|\{\s*["}])')
 _TAIL = 48  # characters before the end of a known prefix that are compared before its digest is
 _HEAD = 64
-_GOES_ON = ",]"
 _PIECE = 1 << 16
 _RECENT = 64  # known prefixes looked at per head
 
@@ -63,26 +63,29 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """A dict that forgets what was used longest ago."""
+    """A dict of at most ``size`` items that forgets what was used longest ago."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._items: dict[K, V] = {}
+        self._items: OrderedDict[K, V] = OrderedDict()  # a dict finds its oldest item by a search
+
+    def __len__(self) -> int:
+        return len(self._items)
 
     def get(self, key: K) -> V | None:
-        value = self._items.pop(key, None)
+        value = self._items.get(key)
         if value is not None:
-            self._items[key] = value
+            self._items.move_to_end(key)
         return value
 
     def __contains__(self, key: object) -> bool:
         return key in self._items
 
     def put(self, key: K, value: V) -> None:
-        self._items.pop(key, None)
         self._items[key] = value
+        self._items.move_to_end(key)
         if len(self._items) > self._size:
-            del self._items[next(iter(self._items))]
+            self._items.popitem(last=False)
 
 
 class Assembler:
@@ -147,10 +150,12 @@ class Assembler:
             value = loads("[" + text[start + 1 :])
         except ValueError:
             return self._whole(text, encoding)
+        if not value and start:  # nothing after a comma
+            return self._whole(text, encoding)
         chain, masked = self._extended(base, value, encoding)
         if masked:
             return chain, {"redacted"}
-        if chain.messages == base.messages + len(value):  # no batch that was opened
+        if value and (start or not is_batch(value)):
             self._remember(text, start, hasher, chain, encoding, thread)
         return chain, set()
 
@@ -249,7 +254,7 @@ class Assembler:
         recent = self._heads.get((encoding, text[:_HEAD])) or ()
         for known in itertools.chain(() if last is None else (last,), reversed(recent)):
             n = known.length
-            if len(text) > n and text[n] in _GOES_ON and text[max(0, n - _TAIL) : n] == known.tail:
+            if (text[n : n + 1] == "," or len(text) == n + 1) and text[max(0, n - _TAIL) : n] == known.tail:
                 hasher = xxhash.xxh3_128()
                 _absorb(hasher, text, 0, n)
                 if hasher.digest() == known.digest:

@@ -16,6 +16,7 @@ from otel_ctx.engine.judge import Judge
 from otel_ctx.engine.settings import Settings
 from otel_ctx.model import Band, Call, LogRecord, Said, Span, SpanRef
 
+GRACE_NS = 6_000_000_000  # a batch processor holds spans back for 5 s: one that ended earlier may arrive later
 SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its parent has not come before
 _PARENTS = 200_000
 _REMEMBERED = 4096
@@ -114,7 +115,7 @@ class LiveEngine:
         known = next((s for r in refs if (s := self._said.get(r)) is not None), None)
         if known is None:
             said = self._at_first.judge(call, tuple(conflicts))
-            said = replace(said, reading=replace(said.reading, provisional=not self._ripe(call, self._now)))
+            said = replace(said, reading=replace(said.reading, provisional=not self._complete(call)))
         else:
             said = replace(known, again=True, reading=replace(known.reading, call=replace(known.reading.call, spans=call.spans)))
         for ref in refs:
@@ -124,10 +125,16 @@ class LiveEngine:
     # ---- settling
 
     def _ripe(self, call: Call, now: int) -> bool:
-        """Its parent has arrived, or it is long over. A call whose content was not seen waits for log records."""
-        if now - call.end_unix_nano >= SETTLE_NS:
-            return True
-        if call.completeness.status in ("usage_only", "none") and "redacted" not in call.completeness.reasons:
+        age = now - call.end_unix_nano
+        return age >= SETTLE_NS or (age >= GRACE_NS and self._complete(call))
+
+    def _complete(self, call: Call) -> bool:
+        """Is nothing known to be missing? Its parent has arrived; a call whose content was not seen waits for log records,
+        one without an end for the end of its stream."""
+        unseen = call.completeness.status in ("usage_only", "none")
+        if unseen and "redacted" not in call.completeness.reasons:
+            return False
+        if call.status == "ok" and call.usage.input is None and call.usage.output is None:
             return False
         return not call.parent_id or (call.trace_id, call.parent_id) in self._intake.parents
 
@@ -137,6 +144,8 @@ class LiveEngine:
         done: set[str] = set()
         for call in folded.calls:
             if not ripe(call):
+                waits = GRACE_NS if self._now - call.end_unix_nano < GRACE_NS else SETTLE_NS
+                self._due = call.end_unix_nano + waits
                 break  # those that started later wait for it: a figure depends on what came before
             out.append(self._settled.judge(call, folded.conflicts.get(call.id, ())))
             done.add(call.id)
@@ -147,7 +156,6 @@ class LiveEngine:
                 self._done.put(call.response_id, call.id)
         members = folded.members
         self._intake.keep(lambda t: members.get(t.id) not in done and not self._stale(t))
-        self._due = min((t.telling.end_unix_nano for t in self._intake.told.values()), default=0) + SETTLE_NS
         self._changed = False
         return out
 

@@ -42,6 +42,7 @@ _WATCHED = 40.0  # s after the last call: all have settled by then
 _LOGS_WAITING = 2048
 _SOURCES = 100
 _LEAST_BUDGET = 2.0  # s for a batch: the first one loads tables and a vocabulary
+_FORK_WAIT = 1.0  # s that a fork may be held up
 _EXIT_BUDGET = 5.0  # s for what waits at exit
 _FAILURES = 3  # of the engine as a whole, in a row: then it is replaced
 
@@ -91,14 +92,18 @@ class Analyzer:
             queue=self._queued,
             tracked=lambda: self._shown()[1],
         )
-        self._on_exit = partial(_finish, ref(self))
+        self._on_exit = partial(_call, ref(self), "finish")
         self._watches_exit = False
-        _before_exit(partial(_look_ahead, ref(self)))
-        self._begin()
+        _before_exit(partial(_call, ref(self), "look_ahead"))
+        self.begin()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_begin_again, ref(self)))
+            os.register_at_fork(
+                before=partial(_call, ref(self), "hold"),
+                after_in_parent=partial(_call, ref(self), "let_go"),
+                after_in_child=partial(_call, ref(self), "begin"),
+            )
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """As in a process that has seen nothing. A forked child begins so too: the parent settles what it has
         begun, the lock may be held by a thread that is not there, and the engine may be in the middle of
         something."""
@@ -109,6 +114,7 @@ class Analyzer:
         self._results: OrderedDict[Key, Enrichment | None] = OrderedDict()
         self._records: deque[ReadableLogRecord] = deque(maxlen=_LOGS_WAITING)
         self._impatient: set[int] = set()
+        self._forking: set[int] = set()
         self._finishing = False
         self._timer: threading.Timer | None = None
         self._watched_until = 0.0
@@ -178,6 +184,22 @@ class Analyzer:
         if not self._watches_exit:
             self._watches_exit = True
             atexit.register(self._on_exit)
+
+    def hold(self) -> None:
+        """Before a fork: let a batch that is under analysis come to its end, for a while. Locks deep inside, of
+        caches and of native code, would stay locked in the child for ever."""
+        me = threading.get_ident()
+        self._impatient.add(me)
+        if self._lock.acquire(timeout=_FORK_WAIT):
+            self._forking.add(me)
+        self._impatient.discard(me)
+
+    def let_go(self) -> None:
+        """After a fork, in the parent."""
+        me = threading.get_ident()
+        if me in self._forking:
+            self._forking.discard(me)
+            self._lock.release()
 
     def look_ahead(self) -> None:
         """Analyse and settle what still waits in front of the exporters, which send it as ever."""
@@ -330,7 +352,7 @@ class Analyzer:
             self._start_timer()
 
     def _start_timer(self) -> None:
-        timer = threading.Timer(_TICK, _tick, [ref(self)])
+        timer = threading.Timer(_TICK, _call, [ref(self), "tick"])
         timer.daemon = True
         try:
             timer.start()
@@ -460,16 +482,10 @@ def _context(said: Said) -> SpanContext | None:
 # ---- called by the interpreter, which must not keep an analyzer alive
 
 
-def _finish(of: ReferenceType[Analyzer]) -> None:
+def _call(of: ReferenceType[Analyzer], name: str) -> None:
     analyzer = of()
     if analyzer is not None:
-        analyzer.finish()
-
-
-def _look_ahead(of: ReferenceType[Analyzer]) -> None:
-    analyzer = of()
-    if analyzer is not None:
-        analyzer.look_ahead()
+        getattr(analyzer, name)()
 
 
 def _before_exit(call: Callable[[], None]) -> None:
@@ -480,18 +496,6 @@ def _before_exit(call: Callable[[], None]) -> None:
     if register is not None:
         with suppress(RuntimeError):  # it is too late
             register(call)
-
-
-def _begin_again(of: ReferenceType[Analyzer]) -> None:
-    analyzer = of()
-    if analyzer is not None:
-        analyzer._begin()
-
-
-def _tick(of: ReferenceType[Analyzer]) -> None:
-    analyzer = of()
-    if analyzer is not None:
-        analyzer.tick()
 
 
 # ---- the one of the process

@@ -6,14 +6,15 @@ import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from otel_ctx.live.analyzer import Analyzer, shared
 from otel_ctx.live.batches import parts
 from otel_ctx.live.enrichment import enriched
 from otel_ctx.live.faults import survive
-from otel_ctx.live.pipelines import Queue, slot_of
+from otel_ctx.live.pipelines import Queue, active_processor, processors, slot_of
 from otel_ctx.live.settings import LiveSettings, live_settings
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ class ContextSpanExporter(SpanExporter):
     link.
 
     For a BatchSpanProcessor: the analysis runs on the thread that exports. ``options`` are the fields of
-    LiveSettings. ``queue``: what waits behind the batch that is exported, where that can be told. Whatever fails
-    here, the span goes out as it came; an exception of ``exporter`` itself is the caller's, as without us.
+    LiveSettings. ``queue``: what waits behind the batch that is exported; None: it is looked for on the global
+    provider. Whatever fails here, the span goes out as it came; an exception of ``exporter`` itself is the
+    caller's, as without us.
     """
 
     def __init__(
@@ -43,12 +45,18 @@ class ContextSpanExporter(SpanExporter):
     ) -> None:
         chosen = live_settings(settings, options)
         self.exporter = exporter
-        self.queue = queue
+        self._queue = queue
         self._max_batch_bytes = chosen.max_batch_bytes
         self._released = False
         self._analyzer = None if chosen.disabled else analyzer or shared(chosen, meter_provider)
         if self._analyzer is not None:
             self._analyzer.opened(self)
+
+    @property
+    def queue(self) -> Queue | None:
+        if self._queue is None:
+            self._queue = _queue_of(self)
+        return self._queue
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         if self._analyzer is None or self._released:
@@ -130,8 +138,7 @@ class DeferredExporter(SpanExporter):
         self._enriching = exporter
         self._batches = BatchSpanProcessor(exporter, schedule_delay_millis=_DEFERRED_MS)
         self._released = False
-        slot = slot_of(self._batches)
-        self._queue = exporter.queue = slot.queue if slot is not None else None
+        self._queue = queue_before(self._batches, exporter)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         result = SpanExportResult.SUCCESS
@@ -162,6 +169,21 @@ class DeferredExporter(SpanExporter):
         if name == "exporter":
             raise AttributeError(name)
         return getattr(self.exporter, name)
+
+
+def queue_before(processor: SpanProcessor, exporter: ContextSpanExporter) -> Queue | None:
+    """What waits in ``processor`` for ``exporter``, which is told."""
+    slot = slot_of(processor)
+    if slot is not None and slot.queue is not None:
+        exporter._queue = slot.queue
+    return exporter._queue
+
+
+def _queue_of(exporter: ContextSpanExporter) -> Queue | None:
+    """For an exporter that somebody put into a pipeline by hand."""
+    around = active_processor(trace.get_tracer_provider())
+    slots = (slot_of(processor) for processor in processors(around))
+    return next((s.queue for s in slots if s is not None and s.exporter is exporter), None)
 
 
 def _takes(method: Any, name: str) -> bool:

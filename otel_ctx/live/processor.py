@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_ctx.live.analyzer import Analyzer, shared
-from otel_ctx.live.exporter import ContextSpanExporter, DeferredExporter
+from otel_ctx.live.exporter import ContextSpanExporter, DeferredExporter, queue_before
 from otel_ctx.live.faults import survive
 from otel_ctx.live.pipelines import Slot, place_of, processors, slot_of
 from otel_ctx.live.settings import LiveSettings, live_settings, name_once
@@ -162,8 +162,7 @@ class ContextSpanProcessor(SpanProcessor):
     def _pipeline(self, exporter: SpanExporter) -> BatchSpanProcessor:
         enriching = ContextSpanExporter(exporter, settings=self._settings, analyzer=self._analyzer)
         own = BatchSpanProcessor(enriching)
-        slot = slot_of(own)
-        enriching.queue = slot.queue if slot is not None else None
+        queue_before(own, enriching)
         return own
 
     def _warn_of_doubles(self, exporter: SpanExporter, slots: Sequence[Slot]) -> None:

@@ -73,6 +73,10 @@ def _count(value: Any) -> int:
     return _number(value, 1, 10_000_000, int)
 
 
+def _room(value: Any) -> int:
+    return _number(value, 0, 1 << 40, int)
+
+
 def _tokenizer(value: Any) -> str | None:
     Counter(value)  # raises SettingError for what is not known or not installed
     return None if value is None else str(value)
@@ -148,6 +152,8 @@ class LiveSettings:
     exporter."""
     conversations: int = _setting(10_000, _count, "a number from 1 on")
     """Conversations that are remembered; beyond it the least recently used leave."""
+    kept_characters: int = _setting(24 * 1024 * 1024, _room, "a number from 0 on")
+    """Characters of prompts that are held in memory, to find the place where a prompt broke. None leaves it."""
     tokenizer: str | None = _setting(None, _tokenizer, "splintr, toktok, tiktoken or bytes, and installed")
     """What counts tokens. None: the best that is installed."""
     ignore: frozenset[str] = _setting(frozenset(), _kinds, "kinds of findings, with commas between")
@@ -164,6 +170,7 @@ class LiveSettings:
     def engine(self) -> Settings:
         return Settings(
             limits=Limits(windows=self.windows, models=self.models),
+            text_cap=self.kept_characters,
             ignore=self.ignore,
             tokenizer=self.tokenizer,
             rules_override=Path(self.rules).read_text("utf-8") if self.rules else None,

@@ -233,8 +233,8 @@ def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> 
 
 
 def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
-    """How many of the ``shared`` segments are written alike, too: a cache marker rolls on, another model's tokenizer counts
-    the same text anew."""
+    """How many of the ``shared`` segments are written alike, too: a cache marker rolls on, and another model's
+    tokenizer counts the same text anew."""
     before, after = (*old.tools, *old.system), (*new.tools, *new.system)
     if new.messages.base is old.messages and shared > len(after):
         pairs, same = list(zip(before, after, strict=True)), shared

@@ -7,7 +7,6 @@ from typing import Any
 
 from otel_ctx.parts.texts import loads
 
-
 _PLACES = frozenset(
     {"cache_control", "cacheControl", "cachePoint", "providerOptions", "providerMetadata", "provider_options"}
 )

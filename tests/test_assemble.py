@@ -1,0 +1,446 @@
+"""What came before is not read again, and nobody can tell: chains are those of an assembler that has seen nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_ctx import dialects
+from otel_ctx.dialects import flat
+from otel_ctx.engine import assemble
+from otel_ctx.engine.assemble import Assembler, Memo
+from otel_ctx.engine.texts import Texts
+from otel_ctx.model import Chain, Method, Raw, Reason, Span, Telling
+from otel_ctx.parts import Beginnings, pairs_written
+
+Message = dict[str, Any]
+MASK = "__REDACTED__"
+
+
+def count(text: str, encoding: str) -> tuple[int, Method]:
+    return len(text) + len(encoding), "exact" if len(text) % 2 else "estimated"
+
+
+def assembler() -> Assembler:
+    return Assembler(count, Texts(None))
+
+
+def facts(chain: Chain) -> tuple[Any, ...]:
+    """Everything that a chain says, however many links it has."""
+    marks: list[bytes] = []
+    link: Chain | None = chain
+    while link is not None:
+        marks[:0] = link.marks
+        link = link.base
+    return (
+        list(chain), marks, chain.key, chain.length, chain.messages, chain.tokens_by_kind, chain.bytes, chain.first,
+        chain.unmeasured, chain.estimated,
+    )  # fmt: skip
+
+
+def read(by: Assembler, raw: Raw | None, encoding: str = "e") -> tuple[tuple[Any, ...], set[Reason]]:
+    chain, reasons = by.chain(raw, encoding, "thread")
+    return facts(chain), reasons
+
+
+# ---- how one history may arrive
+
+
+def strings(messages: list[Message], **style: Any) -> Telling:
+    return Telling("genai", "call", "t", "s", messages=Raw("messages", json.dumps(messages, **style)))
+
+
+def compact(messages: list[Message]) -> Telling:
+    return strings(messages, separators=(",", ":"), ensure_ascii=False)
+
+
+def spaced(messages: list[Message]) -> Telling:
+    return strings(messages)
+
+
+def broken_lines(messages: list[Message]) -> Telling:
+    return strings(messages, indent=1, ensure_ascii=False)
+
+
+def cut(messages: list[Message]) -> Telling:
+    """A string of which a length limit took the end."""
+    text = json.dumps(messages)
+    return Telling("genai", "call", "t", "s", messages=Raw("messages", text[: len(text) * 3 // 4]))
+
+
+def nested(messages: list[Message]) -> Telling:
+    return Telling("genai", "call", "t", "s", messages=Raw("messages", messages))
+
+
+def batch(messages: list[Message]) -> Telling:
+    return Telling("genai", "call", "t", "s", messages=Raw("messages", [messages]))
+
+
+def told(attributes: Mapping[str, Any]) -> Telling:
+    said = dialects.read(Span("t", "s", "", "chat", 1, 2, attributes))
+    assert said is not None
+    return said
+
+
+def _openinference(messages: list[Message]) -> Iterator[tuple[str, Any]]:
+    for i, message in enumerate(messages):
+        at = f"llm.input_messages.{i}.message."
+        for key, value in message.items():
+            if key == "tool_calls":
+                for n, call in enumerate(value):
+                    yield f"{at}tool_calls.{n}.tool_call.id", call["id"]
+                    yield f"{at}tool_calls.{n}.tool_call.function.name", call["function"]["name"]
+                    yield f"{at}tool_calls.{n}.tool_call.function.arguments", call["function"]["arguments"]
+            elif isinstance(value, list):
+                for n, block in enumerate(value):
+                    for name, inner in block.items():
+                        yield f"{at}contents.{n}.message_content.{name}", inner
+            elif value is not None:
+                yield at + key, value
+
+
+def openinference(messages: list[Message]) -> Telling:
+    known = {"openinference.span.kind": "LLM", "llm.token_count.prompt": 10}
+    return told(
+        {**known, **dict(_openinference(messages)), "llm.output_messages.0.message.role": "assistant"}
+    )
+
+
+def openinference_sorted(messages: list[Message]) -> Telling:
+    """As a store that sorts keys gives them back: 10 before 2."""
+    return told({"openinference.span.kind": "LLM", **dict(sorted(_openinference(messages)))})
+
+
+def openinference_beside_a_body(messages: list[Message]) -> Telling:
+    body = json.dumps({"model": "m", "messages": messages})
+    return told({"openinference.span.kind": "LLM", "input.value": body, **dict(_openinference(messages))})
+
+
+def openllmetry(messages: list[Message], system: str = "openai") -> Telling:
+    attributes: dict[str, Any] = {"llm.request.type": "chat", "gen_ai.system": system}
+    for i, message in enumerate(messages):
+        for key, value in message.items():
+            at = f"gen_ai.prompt.{i}.{key}"
+            if key == "tool_calls":
+                for n, call in enumerate(value):
+                    attributes[f"{at}.{n}.id"] = call["id"]
+                    attributes[f"{at}.{n}.name"] = call["function"]["name"]
+                    attributes[f"{at}.{n}.arguments"] = call["function"]["arguments"]
+            elif value is not None:
+                attributes[at] = value if isinstance(value, str) else json.dumps(value)
+    return told(attributes)
+
+
+def openllmetry_on_bedrock(messages: list[Message]) -> Telling:
+    return openllmetry(messages, "AWS")
+
+
+FORMS: list[Callable[[list[Message]], Telling]] = [
+    compact, spaced, broken_lines, cut, nested, batch, openinference, openinference_sorted, openinference_beside_a_body,
+    openllmetry, openllmetry_on_bedrock,
+]  # fmt: skip
+WHOLE = [form for form in FORMS if form is not cut]
+every_form = pytest.mark.parametrize("form", WHOLE)
+
+
+def alone(form: Callable[[list[Message]], Telling], messages: list[Message]) -> Telling:
+    """What ``form`` tells where no other span was read before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flat, "_beginnings", Beginnings(100, pairs_written))
+        patch.setattr(flat, "_known", {})
+        return form(messages)
+
+
+def agree(
+    by: Assembler, form: Callable[[list[Message]], Telling], messages: list[Message], encoding: str = "e"
+) -> None:
+    """``by``, who has read other histories before, reads ``messages`` as one that has not."""
+    said, fresh = form(messages), alone(form, messages)
+
+    assert (said.reasons, said.lost) == (fresh.reasons, fresh.lost)
+    assert by.section(said.system, encoding) == assembler().section(fresh.system, encoding)
+    assert read(by, said.messages, encoding) == read(assembler(), fresh.messages, encoding)
+
+
+# ---- any histories in any order
+
+PIECES = st.sampled_from(
+    ["a", "b", "]", "[", ",", ", ", '"', '","', '{"role":"user"}', "\\", "\\u005d", "]}", "\n", "\0", "é", "字", "\ud800",
+     "\U0001f600", "x" * 60, MASK, "[{", '[{"text": "b"}]', "media_resolution="]
+)  # fmt: skip
+TEXTS = st.lists(PIECES, max_size=3).map("".join)
+CALLS = st.builds(
+    lambda id_, name, arguments: {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}},
+    st.sampled_from(["c1", "c2"]), st.sampled_from(["look", "send"]), TEXTS,
+)  # fmt: skip
+BLOCKS = st.builds(lambda text: {"type": "text", "text": text}, TEXTS)
+MESSAGES: st.SearchStrategy[Message] = st.one_of(
+    st.builds(lambda role, content: {"role": role, "content": content}, st.sampled_from(["user", "assistant"]), TEXTS),
+    st.builds(lambda content: {"role": "system", "content": content}, TEXTS),
+    st.builds(lambda content: {"role": "tool", "content": content, "tool_call_id": "c1"}, TEXTS),
+    st.builds(lambda calls: {"role": "assistant", "content": None, "tool_calls": calls}, st.lists(CALLS, min_size=1, max_size=2)),
+    st.builds(lambda blocks: {"role": "user", "content": blocks}, st.lists(BLOCKS, min_size=1, max_size=2)),
+    st.just({"role": "user"}),
+    st.builds(lambda content: {"content": content}, TEXTS),  # a role that was lost
+)  # fmt: skip
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[Message]]:
+    """Calls of several conversations, interleaved: most extend an earlier one; others drop, cut or change messages."""
+    calls: list[list[Message]] = [draw(st.lists(MESSAGES, min_size=1, max_size=4))]
+    for _ in range(draw(st.integers(1, 6))):
+        history = list(draw(st.sampled_from(calls)))
+        change = draw(
+            st.sampled_from(["grow", "grow", "grow", "repeat", "change", "cut", "drop", "shorten", "new"])
+        )
+        at = draw(st.integers(0, max(0, len(history) - 1)))
+        if change == "change" and history:
+            history[at] = draw(MESSAGES)
+        elif change == "cut" and history and isinstance(history[at].get("content"), str):
+            history[at] = {**history[at], "content": history[at]["content"][:-1]}
+        elif change == "drop":
+            del history[at : at + 1]
+        elif change == "shorten":
+            del history[at:]
+        elif change == "new":
+            history = []
+        if change != "repeat":
+            history += draw(st.lists(MESSAGES, min_size=1, max_size=3))
+        calls.append(history)
+    return calls
+
+
+@given(histories(), st.data())
+def test_who_has_read_others_reads_the_same(calls: list[list[Message]], data: st.DataObject) -> None:
+    by = assembler()
+    form = data.draw(st.sampled_from(FORMS))
+    for messages in calls:
+        if data.draw(st.integers(0, 4)) == 0:
+            form = data.draw(st.sampled_from(FORMS))
+        agree(by, form, messages, data.draw(st.sampled_from(["e", "e", "f"])))
+
+
+# ---- histories that begin almost alike
+
+TURNS: list[Message] = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": "Where is it?"},
+    {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"where": "there"}'}}]},
+    {"role": "tool", "content": "[1, 2]", "tool_call_id": "c1"},
+    {"role": "assistant", "content": "There, é 字."},
+]  # fmt: skip
+MORE: list[Message] = [{"role": "user", "content": "Thanks."}, {"role": "assistant", "content": "So long."}]
+
+
+def altered(at: int, **values: Any) -> list[Message]:
+    return [{**m, **values} if i == at else m for i, m in enumerate(TURNS)]
+
+
+@every_form
+@pytest.mark.parametrize(
+    "near",
+    [
+        altered(1, content="Where is he?"),  # as long
+        altered(1, content="Where is"),
+        altered(1, content="Where is it? "),
+        altered(0, content="Be kind! "),
+        altered(3, content="[1, 3]"),
+        altered(4, content="There, e 字."),
+        altered(4, content='There"},{"role":"user","content":"é 字.'),
+        altered(4, content="There, é 字.]"),
+        altered(4, content="There, \ud800."),
+        altered(4, role="user"),
+        altered(1, name="Ann"),
+        TURNS[:4],
+        [*TURNS[:3], *TURNS[4:]],
+        [TURNS[1], TURNS[0], *TURNS[2:]],
+        [*TURNS, TURNS[4]],
+    ],
+)
+def test_a_near_prefix_is_none(form: Callable[[list[Message]], Telling], near: list[Message]) -> None:
+    by = assembler()
+    for messages in (TURNS, near, [*near, *MORE], [*TURNS, *MORE], near, [*TURNS, *MORE, *MORE]):
+        agree(by, form, messages)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[]", '[,"a"]'),
+        ('["a"]', '["a"]]'),
+        ('["a"]', '["a",]'),
+        ('["a"]', '["a", ]'),
+        ('["a"]', '["a"] ]'),
+        ('["a"]', '["a""b"]'),
+        ('["a]"]', '["a]","b"]'),
+        ('["a"]', '["a"\n,\n"b"]'),
+        ('["a" ]', '["a" ,"b"]'),
+        ("[1]", "[12]"),
+        ('[["a"]]', '[["a"],"b"]'),
+        ('[["a"]]', '[["a"],["b"]]'),
+        ('["a"]', '["a",["b"]]'),
+        ('["a"]', '["a",NaN]'),
+        ('["a"]', '["a","\\ud800"]'),
+    ],
+)
+def test_json_that_looks_like_more_of_the_same(before: str, after: str) -> None:
+    by = assembler()
+    read(by, Raw("messages", before))
+
+    assert read(by, Raw("messages", after)) == read(assembler(), Raw("messages", after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([["a"]], [["a"], "b"]),
+        ([["a"]], [["a"], ["b"]]),
+        (["a"], ["a", ["b"]]),
+        ([[["a"]]], [[["a"]], "b"]),
+        ([{"content": 1}, "b"], [{"content": True}, "b"]),
+        ([{"content": 1}, "b"], [{"content": 1.0}, "b"]),
+        (
+            [{"content": [{"text": "a", "type": "text"}]}, "b"],
+            [{"content": ({"text": "a", "type": "text"},)}, "b"],
+        ),
+        ([{"content": float("nan")}, "b"], [{"content": None}, "b"]),
+        ([{"a": 1, "b": 2}, "b"], [{"b": 2, "a": 1}, "b"]),
+        ([{"content": object}, "b"], [{"content": object}, "b", "c"]),
+    ],
+)
+def test_values_that_look_like_more_of_the_same(before: list[Any], after: list[Any]) -> None:
+    by = assembler()
+    read(by, Raw("messages", before))
+
+    assert read(by, Raw("messages", after)) == read(assembler(), Raw("messages", after))
+
+
+def test_attributes_that_come_late_change_what_was_read() -> None:
+    """A later span has one more attribute of a message that was whole before."""
+    by = assembler()
+    agree(by, openinference, TURNS)
+
+    agree(by, openinference, [*TURNS[:1], {**TURNS[1], "name": "Ann"}, *TURNS[2:], *MORE])
+    attributes = {"openinference.span.kind": "LLM", **dict(_openinference([*TURNS, *MORE]))}
+    late = {
+        **attributes,
+        "llm.input_messages.1.message.name": "Ann",
+        "llm.input_messages.01.message.content": "Bob",
+    }
+    agree(by, lambda _: told(late), [])
+
+
+@pytest.mark.parametrize("dropped", [0, 3])
+def test_gaps_and_foreign_keys_between(dropped: int) -> None:
+    by = assembler()
+    for turns in (TURNS, [*TURNS, *MORE]):
+        pairs = list(_openinference(turns))
+        gone = f"llm.input_messages.{dropped}."
+        attributes = {k: v for k, v in pairs[:3] + [("llm.output_messages.0.message.role", "x")] + pairs[3:]}
+        attributes = {k: v for k, v in attributes.items() if not k.startswith(gone)}
+        agree(by, lambda _, a=attributes: told({"openinference.span.kind": "LLM", **a}), [])  # type: ignore[misc]
+
+
+# ---- only what is new is read
+
+
+class Reader:
+    """Counts the messages that are read."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.indexes: list[int] = []
+        original = assemble.read_message
+
+        def counting(message: Any, index: int) -> Any:
+            self.indexes.append(index)
+            return original(message, index)
+
+        patch.setattr(assemble, "read_message", counting)
+
+    def new(self) -> list[int]:
+        found, self.indexes = self.indexes, []
+        return found
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    return Reader(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "form", [compact, spaced, nested, batch, openinference, openinference_beside_a_body, openllmetry]
+)
+def test_a_longer_history_costs_its_new_messages(
+    form: Callable[[list[Message]], Telling], reader: Reader
+) -> None:
+    by = assembler()
+    turns = [{**m, "content": m["content"] and f"{form.__name__}: {m['content']}"} for m in TURNS]
+    for engine, messages, new in (
+        (by, turns, [0, 1, 2, 3, 4]),
+        (by, [*turns, *MORE], [5, 6]),
+        (by, [*turns, *MORE], []),
+        (by, [*turns, *MORE, *MORE], [7, 8]),
+        (by, [*turns, MORE[1]], [5]),  # forks
+        (assembler(), [*turns, MORE[1]], [0, 1, 2, 3, 4, 5]),  # knows nothing of what others have read
+    ):
+        read(engine, form(messages).messages)
+        assert reader.new() == new
+
+
+@every_form
+def test_behind_a_change_only_the_change_is_read(
+    form: Callable[[list[Message]], Telling], reader: Reader
+) -> None:
+    """A system prompt with a clock, or a cache marker that moves, breaks a history; the rest stands where it stood."""
+    by = assembler()
+    read(by, form(TURNS).messages)
+    reader.new()
+
+    chain, _ = read(by, form([{"role": "system", "content": "It is noon."}, *TURNS[1:], *MORE]).messages)
+
+    assert reader.new() == [0, 5, 6]
+    assert [s.path.partition(".")[0] for s in chain[0]] == [f"messages[{i}]" for i in range(7)]
+
+
+def test_each_encoding_is_read_for_itself(reader: Reader) -> None:
+    by = assembler()
+    for encoding in ("e", "f", "e", "f"):
+        turns = [*TURNS, *MORE] if reader.indexes else TURNS
+        agree(by, openinference, turns, encoding)
+
+
+# ---- memos are bounded
+
+
+def test_a_memo_forgets_what_was_used_longest_ago() -> None:
+    memo: Memo[int, str] = Memo(3)
+    for i in range(3):
+        memo.put(i, str(i))
+    memo.get(0)
+    memo.put(1, "one")
+    memo.put(3, "3")
+
+    assert [memo.get(i) for i in range(4)] == ["0", "one", None, "3"]
+    assert len(memo) == 3
+
+
+def test_what_was_forgotten_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flat, "_REMEMBERED", 2)
+    monkeypatch.setattr(flat, "_known", {})
+    by = assembler()
+    for name in ("_chains", "_messages", "_threads", "_heads", "_sections", "_facts"):
+        setattr(by, name, Memo[Any, Any](2))
+    by._lists, by._runs = Beginnings(2, assemble.values_written), Beginnings(2, pairs_written)
+
+    for form in WHOLE * 2:
+        agree(by, form, TURNS)
+        agree(by, form, [{"role": "user", "content": form.__name__}, *MORE])
+        agree(by, form, [*TURNS, *MORE])
+        assert len(flat._known) <= 2
