@@ -410,7 +410,7 @@ trace.set_tracer_provider(TracerProvider())
 provider = trace.get_tracer_provider()
 def chat(name):
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o",
-        "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [{"type": "text", "content": "hello " * 40}]}])}
+        "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [{"type": "text", "content": name * 40}]}])}
     provider.get_tracer("t").start_span(name, attributes=attributes).end()
 def meters():
     metrics.set_meter_provider(MeterProvider(metric_readers=[PeriodicExportingMetricReader(Metrics(), export_interval_millis=600000)]))
@@ -474,7 +474,7 @@ def test_workers_that_are_forked_after_the_set_up(kind: str) -> None:
     """
     lines = run(script)
     assert [line for line in lines if line.startswith("span")] == [
-        "span False parent again duplicate" if "span False parent again duplicate" in lines else "span False parent again primary",
+        "span False parent again primary",
         "span False parent primary",
         "span True worker primary",
         "span True worker primary",

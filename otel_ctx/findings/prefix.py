@@ -180,7 +180,7 @@ def volatile_prefix(step: Step) -> Iterator[Finding]:
         kind="volatile_prefix",
         severity="error",
         title=f"{_holder(at)} contains a value that changes every request",
-        detail=f"{at.path} differs at character {found.start}: {what}.",
+        detail=f"{at.path} holds {what} that changes, from character {found.start} on.",
         fix=f"{_advice(at)} {_behind(step.call)}",
         calls=(step.call.id,),
         path=at.path,
