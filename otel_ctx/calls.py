@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import groupby
 from typing import Literal
@@ -52,15 +52,16 @@ class Told:
     answer: tuple[Segment, ...]
     reasons: frozenset[Reason]
     weight: int = 0  # how much the telling held; of two of one span the heavier counts
+    id: str = field(init=False)  # "TRACE:SPAN"
+    content: int = field(init=False)  # how much of a prompt is here, in bytes
 
-    @property
-    def id(self) -> str:
-        return f"{self.telling.trace_id}:{self.telling.span_id}"
-
-    @property
-    def content(self) -> int:
-        """How much of a prompt is here, in bytes."""
-        return self.messages.bytes + sum(s.bytes for s in self.tools) + sum(s.bytes for s in self.system)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", f"{self.telling.trace_id}:{self.telling.span_id}")
+        size = self.messages.bytes
+        for section in (self.tools, self.system):
+            for s in section:
+                size += s.bytes
+        object.__setattr__(self, "content", size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,16 +484,7 @@ def _check_sums(
 
 
 def _call(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: list[Told]) -> Call:
-    best = max(
-        group,
-        key=lambda t: (
-            t.content,
-            usage[t.id].input is not None,
-            bool(t.telling.response_id),
-            -t.telling.start_unix_nano,
-        ),
-    )
-    rest = [t for t in group if t is not best]
+    best, *rest = group if len(group) == 1 else _best_first(group, usage)
     said = [best.telling, *(t.telling for t in rest)]
     tools = best.tools or next((t.tools for t in rest if t.tools), ())
     system = _once(best.system, best.messages)
@@ -552,6 +544,20 @@ def _call(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: li
     )
 
 
+def _best_first(group: list[Told], usage: Mapping[str, Usage]) -> list[Told]:
+    """The telling that shows most of the prompt, then the others."""
+    best = max(
+        group,
+        key=lambda t: (
+            t.content,
+            usage[t.id].input is not None,
+            bool(t.telling.response_id),
+            -t.telling.start_unix_nano,
+        ),
+    )
+    return [best, *(t for t in group if t is not best)]
+
+
 def _aggregate_only(a: Told, usage: Usage, rules: Rules) -> Call:
     """A sum with nothing below it: the only word on calls that were not captured themselves."""
     call = _call([a], {a.id: usage}, rules, [])
@@ -573,7 +579,10 @@ def _said(
         "conversation_hint",
     ],
 ) -> str:
-    return next((v for t in tellings if (v := getattr(t, name))), "")
+    for t in tellings:
+        if value := getattr(t, name):
+            return str(value)
+    return ""
 
 
 def _provider_model(said: Sequence[Telling], rules: Rules) -> tuple[str, str]:
@@ -584,6 +593,8 @@ def _provider_model(said: Sequence[Telling], rules: Rules) -> tuple[str, str]:
 
 
 def _merge_usage(usages: list[Usage]) -> Usage:
+    if len(usages) == 1:
+        return usages[0]
     first = max(
         usages, key=lambda u: sum(v is not None for v in (u.input, u.output, u.cache_read, u.cache_write))
     )
@@ -636,17 +647,8 @@ def _completeness(
             why.add("media_placeholder")
         status: Status = "usage_only" if usage.input is not None or usage.output is not None else "none"
         return Completeness(status, _ordered(why), frozenset({"messages"}))
-    counted = (
-        sum(s.tokens or 0 for s in prompt.tools)
-        + sum(s.tokens or 0 for s in prompt.system)
-        + sum(chain.tokens_by_kind)
-    )
-    missing = (usage.input or 0) - counted
-    exact = (
-        not chain.estimated
-        and not chain.unmeasured
-        and all(s.method == "exact" for s in (*prompt.tools, *prompt.system))
-    )
+    missing = (usage.input or 0) - prompt.counted
+    exact = prompt.exact and not chain.unmeasured
     if prompt.tools:
         pass  # what a telling that has tools says of them stands: their schemas may be missing
     elif "tools" in gone:

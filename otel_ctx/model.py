@@ -272,11 +272,25 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompt:
-    """A call's segments, in the order tools, system, messages (a system message may also stand in ``messages``)."""
+    """A call's segments, in the order tools, system, messages (a system message may also stand in ``messages``).
+
+    ``counted`` is the sum of their tokens; ``exact`` says that every count is."""
 
     tools: tuple[Segment, ...]
     system: tuple[Segment, ...]
     messages: Chain
+    counted: int = field(init=False)
+    exact: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        counted, exact = sum(self.messages.tokens_by_kind), not self.messages.estimated
+        for section in (self.tools, self.system):
+            for s in section:
+                if s.tokens is not None:
+                    counted += s.tokens
+                    exact = exact and s.method == "exact"
+        object.__setattr__(self, "counted", counted)
+        object.__setattr__(self, "exact", exact)
 
     def __iter__(self) -> Iterator[Segment]:
         yield from self.tools

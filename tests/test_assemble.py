@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_ctx import dialects
@@ -16,7 +17,7 @@ from otel_ctx.engine import assemble
 from otel_ctx.engine.assemble import Assembler, Memo
 from otel_ctx.engine.texts import Texts
 from otel_ctx.model import Chain, Method, Raw, Reason, Span, Telling
-from otel_ctx.parts import Beginnings, pairs_written
+from otel_ctx.parts import Beginnings, pairs_written, read_message, values_written
 
 Message = dict[str, Any]
 MASK = "__REDACTED__"
@@ -81,8 +82,8 @@ def batch(messages: list[Message]) -> Telling:
     return Telling("genai", "call", "t", "s", messages=Raw("messages", [messages]))
 
 
-def told(attributes: Mapping[str, Any]) -> Telling:
-    said = dialects.read(Span("t", "s", "", "chat", 1, 2, attributes))
+def told(attributes: Mapping[str, Any], dropped: int = 0) -> Telling:
+    said = dialects.read(Span("t", "s", "", "chat", 1, 2, attributes, dropped_attributes=dropped))
     assert said is not None
     return said
 
@@ -116,6 +117,12 @@ def openinference_sorted(messages: list[Message]) -> Telling:
     return told({"openinference.span.kind": "LLM", **dict(sorted(_openinference(messages)))})
 
 
+def openinference_limited(messages: list[Message]) -> Telling:
+    """The oldest attributes were dropped."""
+    kept = dict(list(_openinference(messages))[3:])
+    return told({"openinference.span.kind": "LLM", "llm.token_count.prompt": 10, **kept}, dropped=3)
+
+
 def openinference_beside_a_body(messages: list[Message]) -> Telling:
     body = json.dumps({"model": "m", "messages": messages})
     return told({"openinference.span.kind": "LLM", "input.value": body, **dict(_openinference(messages))})
@@ -140,19 +147,31 @@ def openllmetry_on_bedrock(messages: list[Message]) -> Telling:
     return openllmetry(messages, "AWS")
 
 
-FORMS: list[Callable[[list[Message]], Telling]] = [
-    compact, spaced, broken_lines, cut, nested, batch, openinference, openinference_sorted, openinference_beside_a_body,
+WHOLE = [
+    compact, spaced, broken_lines, nested, batch, openinference, openinference_sorted, openinference_beside_a_body,
     openllmetry, openllmetry_on_bedrock,
 ]  # fmt: skip
-WHOLE = [form for form in FORMS if form is not cut]
+FORMS: list[Callable[[list[Message]], Telling]] = [*WHOLE, cut, openinference_limited]
 every_form = pytest.mark.parametrize("form", WHOLE)
 
 
-def alone(form: Callable[[list[Message]], Telling], messages: list[Message]) -> Telling:
-    """What ``form`` tells where no other span was read before."""
+@contextmanager
+def nothing_read() -> Iterator[None]:
+    """As in a process that has seen no span yet."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flat, "_beginnings", Beginnings(100, pairs_written))
+        patch.setattr(flat, "_beginnings", Beginnings(1000, pairs_written))
         patch.setattr(flat, "_known", {})
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    with nothing_read():
+        yield
+
+
+def alone(form: Callable[[list[Message]], Telling], messages: list[Message]) -> Telling:
+    with nothing_read():
         return form(messages)
 
 
@@ -170,8 +189,8 @@ def agree(
 # ---- any histories in any order
 
 PIECES = st.sampled_from(
-    ["a", "b", "]", "[", ",", ", ", '"', '","', '{"role":"user"}', "\\", "\\u005d", "]}", "\n", "\0", "é", "字", "\ud800",
-     "\U0001f600", "x" * 60, MASK, "[{", '[{"text": "b"}]', "media_resolution="]
+    ["a", "b", "]", "[", ",", ", ", '"', '","', '{"role":"user"}', "\\", "\\u005d", "]}", "\n", "\0", "é", "字",
+     "\ud800", "\U0001f600", "x" * 60, MASK, "[{", '[{"text": "b"}]', "media_resolution="]
 )  # fmt: skip
 TEXTS = st.lists(PIECES, max_size=3).map("".join)
 CALLS = st.builds(
@@ -183,7 +202,10 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(lambda role, content: {"role": role, "content": content}, st.sampled_from(["user", "assistant"]), TEXTS),
     st.builds(lambda content: {"role": "system", "content": content}, TEXTS),
     st.builds(lambda content: {"role": "tool", "content": content, "tool_call_id": "c1"}, TEXTS),
-    st.builds(lambda calls: {"role": "assistant", "content": None, "tool_calls": calls}, st.lists(CALLS, min_size=1, max_size=2)),
+    st.builds(
+        lambda calls: {"role": "assistant", "content": None, "tool_calls": calls},
+        st.lists(CALLS, min_size=1, max_size=2),
+    ),
     st.builds(lambda blocks: {"role": "user", "content": blocks}, st.lists(BLOCKS, min_size=1, max_size=2)),
     st.just({"role": "user"}),
     st.builds(lambda content: {"content": content}, TEXTS),  # a role that was lost
@@ -216,14 +238,24 @@ def histories(draw: st.DrawFn) -> list[list[Message]]:
     return calls
 
 
-@given(histories(), st.data())
-def test_who_has_read_others_reads_the_same(calls: list[list[Message]], data: st.DataObject) -> None:
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=40)
+@given(histories())
+def test_who_has_read_others_reads_the_same(
+    form: Callable[[list[Message]], Telling], calls: list[list[Message]]
+) -> None:
     by = assembler()
-    form = data.draw(st.sampled_from(FORMS))
-    for messages in calls:
-        if data.draw(st.integers(0, 4)) == 0:
-            form = data.draw(st.sampled_from(FORMS))
-        agree(by, form, messages, data.draw(st.sampled_from(["e", "e", "f"])))
+    with nothing_read():
+        for messages in calls:
+            agree(by, form, messages)
+
+
+@given(histories(), st.data())
+def test_so_do_all_forms_and_encodings_together(calls: list[list[Message]], data: st.DataObject) -> None:
+    by = assembler()
+    with nothing_read():
+        for messages in calls:
+            agree(by, data.draw(st.sampled_from(FORMS)), messages, data.draw(st.sampled_from(["e", "f"])))
 
 
 # ---- histories that begin almost alike
@@ -343,8 +375,8 @@ def test_gaps_and_foreign_keys_between(dropped: int) -> None:
     for turns in (TURNS, [*TURNS, *MORE]):
         pairs = list(_openinference(turns))
         gone = f"llm.input_messages.{dropped}."
-        attributes = {k: v for k, v in pairs[:3] + [("llm.output_messages.0.message.role", "x")] + pairs[3:]}
-        attributes = {k: v for k, v in attributes.items() if not k.startswith(gone)}
+        pairs.insert(3, ("llm.output_messages.0.message.role", "x"))
+        attributes = {k: v for k, v in pairs if not k.startswith(gone)}
         agree(by, lambda _, a=attributes: told({"openinference.span.kind": "LLM", **a}), [])  # type: ignore[misc]
 
 
@@ -356,11 +388,10 @@ class Reader:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.indexes: list[int] = []
-        original = assemble.read_message
 
         def counting(message: Any, index: int) -> Any:
             self.indexes.append(index)
-            return original(message, index)
+            return read_message(message, index)
 
         patch.setattr(assemble, "read_message", counting)
 
@@ -437,7 +468,7 @@ def test_what_was_forgotten_is_read_again(monkeypatch: pytest.MonkeyPatch) -> No
     by = assembler()
     for name in ("_chains", "_messages", "_threads", "_heads", "_sections", "_facts"):
         setattr(by, name, Memo[Any, Any](2))
-    by._lists, by._runs = Beginnings(2, assemble.values_written), Beginnings(2, pairs_written)
+    by._lists, by._runs = Beginnings(2, values_written), Beginnings(2, pairs_written)
 
     for form in WHOLE * 2:
         agree(by, form, TURNS)

@@ -36,7 +36,15 @@ def test_all_spans_in_their_order(sizes: list[int], limit: int) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["x" * 30_000, "é" * 15_000, "語" * 10_000, ["word"] * 2000, b"\x00" * 30_000, {"a": {"b": "x" * 30_000}}, [1.5] * 2000],
+    [
+        "x" * 30_000,
+        "é" * 15_000,
+        "語" * 10_000,
+        ["word"] * 2000,
+        b"\x00" * 30_000,
+        {"a": {"b": "x" * 30_000}},
+        [1.5] * 2000,
+    ],
     ids=["ascii", "latin", "cjk", "list", "bytes", "map", "numbers"],
 )
 def test_no_part_is_larger_than_the_limit_when_it_is_encoded(value: Any) -> None:

@@ -20,13 +20,19 @@ from otel_ctx.live.enrichment import Enrichment, attributes_of, enriched, span_c
 
 TO = span_context("0" * 31 + "1", "0" * 15 + "2")
 ADDED = Enrichment(
-    {"otelctx.call.role": "primary", **{f"otelctx.n{i}": i for i in range(24)}, "otelctx.findings": ("a", "b")},
+    {
+        "otelctx.call.role": "primary",
+        **{f"otelctx.n{i}": i for i in range(24)},
+        "otelctx.findings": ("a", "b"),
+    },
     (("otelctx.finding", {"otelctx.finding.kind": "growth_spike"}),),
     TO,
 )
 
 
-def span(attributes: Mapping[str, Any], limits: SpanLimits | None = None, events: int = 1, links: int = 1) -> ReadableSpan:
+def span(
+    attributes: Mapping[str, Any], limits: SpanLimits | None = None, events: int = 1, links: int = 1
+) -> ReadableSpan:
     memory = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource({"a": "b"}), span_limits=limits, shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(memory))

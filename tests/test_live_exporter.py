@@ -106,7 +106,9 @@ def test_enriched_in_order_and_the_originals_untouched(analyzer: Analyzer) -> No
     assert [own(s)["otelctx.conversation.turn"] for s in inner.spans] == [1, 2, 3]
     assert [s.context for s in inner.spans] == [s.context for s in spans]
     for sent, span in zip(inner.spans, spans, strict=True):
-        assert {k: v for k, v in (sent.attributes or {}).items() if k not in own(sent)} == dict(span.attributes or {})
+        assert {k: v for k, v in (sent.attributes or {}).items() if k not in own(sent)} == dict(
+            span.attributes or {}
+        )
 
 
 def test_two_exporters_analyse_once_and_say_the_same(analyzer: Analyzer) -> None:
@@ -341,7 +343,9 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.bodies.append(gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body)
+                receiver.bodies.append(
+                    gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+                )
                 self.send_response(200)
                 self.end_headers()
 
@@ -389,7 +393,11 @@ def test_over_otlp_a_full_span_arrives_whole(analyzer: Analyzer, receiver: Recei
     assert exporter.export([*chats(2), full]) is OK
     exporter.shutdown()
     first, second, third = receiver.spans()
-    assert {a.key for a in first.attributes} >= {"otelctx.call.role", "otelctx.context.usage", "gen_ai.input.messages"}
+    assert {a.key for a in first.attributes} >= {
+        "otelctx.call.role",
+        "otelctx.context.usage",
+        "gen_ai.input.messages",
+    }
     assert (len(first.links), len(second.links)) == (0, 1)
     assert second.links[0].span_id == first.span_id
     assert second.links[0].trace_id == first.trace_id

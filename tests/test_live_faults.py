@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,9 +15,8 @@ class Panic(BaseException):
 
 
 @pytest.fixture(autouse=True)
-def nothing_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faults, "_told", set())
-    yield
 
 
 def fail(error: BaseException, doing: str = "reading") -> None:
@@ -28,8 +26,12 @@ def fail(error: BaseException, doing: str = "reading") -> None:
         survive(e, doing)
 
 
-@pytest.mark.parametrize("error", [ValueError("secret prompt"), Panic("secret prompt"), KeyError("secret prompt")])
-def test_type_and_place_are_told_and_not_the_message(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "error", [ValueError("secret prompt"), Panic("secret prompt"), KeyError("secret prompt")]
+)
+def test_type_and_place_are_told_and_not_the_message(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG):
         fail(error)
     assert type(error).__name__ in caplog.text

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
 
 import otel_ctx
 from otel_ctx.live import analyzer as analysis
@@ -58,7 +63,9 @@ def provider() -> Iterator[TracerProvider]:
 
 
 def chat(provider: Any, turns: int = 1) -> None:
-    messages = [{"role": "user", "parts": [{"type": "text", "content": f"question {n}"}]} for n in range(turns)]
+    messages = [
+        {"role": "user", "parts": [{"type": "text", "content": f"question {n}"}]} for n in range(turns)
+    ]
     attributes = {
         "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o",
         "gen_ai.usage.input_tokens": 10 * turns, "gen_ai.input.messages": json.dumps(messages),
@@ -196,7 +203,9 @@ def test_a_provider_that_would_replace_its_own_processor() -> None:
     class Replacing(TracerProvider):
         """As Phoenix's."""
 
-        def add_span_processor(self, *args: Any, replace_default_processor: bool = True, **kwargs: Any) -> None:
+        def add_span_processor(
+            self, *args: Any, replace_default_processor: bool = True, **kwargs: Any
+        ) -> None:
             if replace_default_processor:
                 self._active_span_processor._span_processors = ()
             super().add_span_processor(*args, **kwargs)
@@ -297,7 +306,8 @@ for turn in range(3):
     tracer = trace.get_tracer("opentelemetry.instrumentation.openai_v2")
     tracer.start_span("chat", attributes=attributes).end()
 trace.get_tracer_provider().force_flush()
-spans = [s for b in bodies for r in ExportTraceServiceRequest.FromString(b).resource_spans for p in r.scope_spans for s in p.spans]
+resources = [r for b in bodies for r in ExportTraceServiceRequest.FromString(b).resource_spans]
+spans = [s for r in resources for p in r.scope_spans for s in p.spans]
 keys = [{a.key: a.value.int_value for a in s.attributes} for s in spans if s.name == "chat"]
 print([k.get("otelctx.conversation.turn") for k in keys])
 sys.stdout.flush()
@@ -310,7 +320,9 @@ os._exit(0)
 def test_on_a_vendors_provider(vendor: str, how: str) -> None:
     pytest.importorskip({"phoenix batch": "phoenix.otel", "phoenix": "phoenix.otel"}.get(vendor, vendor))
     if (vendor.startswith("phoenix"), how) == (True, "add"):
-        pytest.skip("phoenix.otel takes its own exporter away, unless it is told replace_default_processor=False")
+        pytest.skip(
+            "phoenix.otel takes its own exporter away, unless it is told replace_default_processor=False"
+        )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", IN_VENDORS_PROCESS, VENDORS[vendor], how],
         capture_output=True, text=True, check=False, timeout=100, cwd=Path(__file__).parent.parent,

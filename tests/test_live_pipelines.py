@@ -42,7 +42,7 @@ def test_the_slot_of_a_batch_processor_of_older_sdks() -> None:
     class Older(SpanProcessor):
         def __init__(self) -> None:
             self.span_exporter = InMemorySpanExporter()
-            self.queue: deque[Any] = deque([], 5)
+            self.queue: deque[Any] = deque(maxlen=5)
             self.max_queue_size = 5
             self.done = False
 
@@ -52,7 +52,9 @@ def test_the_slot_of_a_batch_processor_of_older_sdks() -> None:
     assert (slot.queue.capacity, slot.queue.closing) == (5, False)
 
 
-@pytest.mark.parametrize("fields", [{}, {"span_exporter": 5}, {"_batch_processor": SimpleNamespace(_exporter=None)}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"span_exporter": 5}, {"_batch_processor": SimpleNamespace(_exporter=None)}]
+)
 def test_what_has_other_names_has_no_slot(fields: dict[str, Any]) -> None:
     processor = SpanProcessor()
     processor.__dict__.update(fields)
@@ -61,7 +63,7 @@ def test_what_has_other_names_has_no_slot(fields: dict[str, Any]) -> None:
 
 def test_a_queue_gives_the_oldest_first() -> None:
     spans: Any = [1, 2, 3]
-    held: deque[Any] = deque([], 4)
+    held: deque[Any] = deque(maxlen=4)
     for span in spans:
         held.appendleft(span)  # as the SDK does
     queue = Queue(held, 4)

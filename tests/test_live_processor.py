@@ -80,7 +80,9 @@ def provider() -> Iterator[TracerProvider]:
 
 
 def chat(provider: TracerProvider, turns: int = 1, name: str = "chat") -> None:
-    messages = [{"role": "user", "parts": [{"type": "text", "content": f"question {n}"}]} for n in range(turns)]
+    messages = [
+        {"role": "user", "parts": [{"type": "text", "content": f"question {n}"}]} for n in range(turns)
+    ]
     attributes = {
         "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o",
         "gen_ai.usage.input_tokens": 10 * turns, "gen_ai.input.messages": json.dumps(messages),
@@ -96,7 +98,9 @@ def role(span: ReadableSpan) -> object:
 
 
 @pytest.mark.parametrize("place", ["first", "between", "last", "later"])
-def test_where_it_is_added_makes_no_difference(provider: TracerProvider, analyzer: Analyzer, place: str) -> None:
+def test_where_it_is_added_makes_no_difference(
+    provider: TracerProvider, analyzer: Analyzer, place: str
+) -> None:
     one, two = Kept(), Kept()
     add, ours = provider.add_span_processor, ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS)
     order: list[SpanProcessor] = [BatchSpanProcessor(one), BatchSpanProcessor(two)]
@@ -199,7 +203,9 @@ def test_spans_that_are_not_sampled_cost_nothing(analyzer: Analyzer) -> None:
     assert kept.spans == []
 
 
-def test_many_threads_start_spans_while_processors_are_added(provider: TracerProvider, analyzer: Analyzer) -> None:
+def test_many_threads_start_spans_while_processors_are_added(
+    provider: TracerProvider, analyzer: Analyzer
+) -> None:
     kept = [Kept() for _ in range(4)]
     provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
     provider.add_span_processor(BatchSpanProcessor(kept[0]))
@@ -233,7 +239,9 @@ def test_many_threads_start_spans_while_processors_are_added(provider: TracerPro
 # ---- behind a SimpleSpanProcessor
 
 
-def test_behind_a_simple_processor_another_thread_exports(provider: TracerProvider, analyzer: Analyzer) -> None:
+def test_behind_a_simple_processor_another_thread_exports(
+    provider: TracerProvider, analyzer: Analyzer
+) -> None:
     kept = Kept()
     provider.add_span_processor(SimpleSpanProcessor(kept))
     provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
@@ -290,7 +298,12 @@ def test_with_an_exporter_it_is_a_pipeline(provider: TracerProvider, analyzer: A
     ],
 )
 def test_what_goes_twice_to_one_place_is_told(
-    provider: TracerProvider, analyzer: Analyzer, caplog: pytest.LogCaptureFixture, ours: str, theirs: str, warned: bool
+    provider: TracerProvider,
+    analyzer: Analyzer,
+    caplog: pytest.LogCaptureFixture,
+    ours: str,
+    theirs: str,
+    warned: bool,
 ) -> None:
     provider.add_span_processor(ContextSpanProcessor(Kept(ours), analyzer=analyzer, settings=SETTINGS))
     provider.add_span_processor(BatchSpanProcessor(Kept(theirs)))
@@ -322,7 +335,13 @@ def test_without_an_exporter_there_are_metrics(
     provider.force_flush()
     data = reader.get_metrics_data()
     assert data is not None
-    calls = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == "otelctx.calls"]
+    calls = [
+        m
+        for r in data.resource_metrics
+        for s in r.scope_metrics
+        for m in s.metrics
+        if m.name == "otelctx.calls"
+    ]
     assert sum(p.value for p in calls[0].data.data_points) == 1  # type: ignore[union-attr]
     assert caplog.text.count("no exporter was found") == 1
     kept = Kept()
@@ -337,7 +356,10 @@ def test_without_an_exporter_there_are_metrics(
 
 
 def test_nothing_of_ours_reaches_the_application(
-    provider: TracerProvider, analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    provider: TracerProvider,
+    analyzer: Analyzer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(*_: object) -> Iterator[SpanProcessor]:
         raise BaseException("a prompt")
@@ -392,7 +414,8 @@ class Metrics(MetricExporter):
                 for m in s.metrics:
                     for p in m.data.data_points:
                         if m.name in ("otelctx.calls", "otelctx.context.segment.tokens") and p.value:
-                            print("metric", os.getpid() != PARENT, m.name, p.value > 0 and (p.value if m.name == "otelctx.calls" else "some"))
+                            value = p.value if m.name == "otelctx.calls" else "some"
+                            print("metric", os.getpid() != PARENT, m.name, value)
         sys.stdout.flush()
         return MetricExportResult.SUCCESS
     def shutdown(self, timeout_millis=30000, **_): pass
@@ -413,7 +436,9 @@ def chat(name):
         "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [{"type": "text", "content": name * 40}]}])}
     provider.get_tracer("t").start_span(name, attributes=attributes).end()
 def meters():
-    metrics.set_meter_provider(MeterProvider(metric_readers=[PeriodicExportingMetricReader(Metrics(), export_interval_millis=600000)]))
+    reader = PeriodicExportingMetricReader(Metrics(), export_interval_millis=600000)
+    metrics.set_meter_provider(MeterProvider(metric_readers=[reader]))
+add = provider.add_span_processor
 """
 
 
@@ -428,17 +453,21 @@ def run(script: str) -> list[str]:
     return sorted(done.stdout.splitlines())
 
 
-SAVED = ["metric False otelctx.calls 1", "metric False otelctx.context.segment.tokens some", "span False one primary"]
+SAVED = [
+    "metric False otelctx.calls 1",
+    "metric False otelctx.context.segment.tokens some",
+    "span False one primary",
+]
 
 
 @pytest.mark.parametrize(
     "pipeline",
     [
-        "provider.add_span_processor(BatchSpanProcessor(Spans())); provider.add_span_processor(otel_ctx.ContextSpanProcessor())",
-        "provider.add_span_processor(otel_ctx.ContextSpanProcessor()); provider.add_span_processor(SimpleSpanProcessor(Spans()))",
-        "provider.add_span_processor(otel_ctx.ContextSpanProcessor(Spans()))",
-        "provider.add_span_processor(BatchSpanProcessor(Spans())); otel_ctx.install()",
-        "provider.add_span_processor(BatchSpanProcessor(otel_ctx.ContextSpanExporter(Spans())))",
+        "add(BatchSpanProcessor(Spans())); add(otel_ctx.ContextSpanProcessor())",
+        "add(otel_ctx.ContextSpanProcessor()); add(SimpleSpanProcessor(Spans()))",
+        "add(otel_ctx.ContextSpanProcessor(Spans()))",
+        "add(BatchSpanProcessor(Spans())); otel_ctx.install()",
+        "add(BatchSpanProcessor(otel_ctx.ContextSpanExporter(Spans())))",
     ],
 )
 def test_an_exit_without_a_flush_saves_spans_and_metrics(pipeline: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from otel_ctx.live.settings import LiveSettings, live_settings, resolve
 
 
 @pytest.fixture(autouse=True)
-def nothing_named(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_named", set())
-    yield
 
 
 def test_the_default_is_what_the_fields_say() -> None:
@@ -90,7 +88,9 @@ def test_a_wrong_value_is_named_and_the_default_is_used(name: str, text: str) ->
         assert "must be" in wrong[0]
 
 
-@pytest.mark.parametrize("value", [None, object(), [], {"a": object()}, b"\xff", 10**400, True], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value", [None, object(), [], {"a": object()}, b"\xff", 10**400, True], ids=lambda v: type(v).__name__
+)
 @pytest.mark.parametrize("name", [f.name for f in fields(LiveSettings)])
 def test_no_value_raises(name: str, value: Any) -> None:
     found, _ = resolve({name: value}, {})
@@ -108,7 +108,9 @@ def test_an_unknown_keyword_is_named() -> None:
     assert wrong[0].startswith("dutty: there is no such setting")
 
 
-def test_what_is_wrong_is_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTELCTX_DUTY", "x" * 500)
     with caplog.at_level(logging.WARNING, "otel_ctx"):
         assert live_settings(None, {}).duty == 0.5
@@ -142,5 +144,9 @@ def test_the_engines_settings(tmp_path: Path) -> None:
     engine = given.engine()
     assert wrong == []
     assert (engine.limits.windows, engine.limits.models) == ({"m": 5}, {"d": "m"})
-    assert (engine.ignore, engine.tokenizer, engine.rules_override) == (frozenset({"compaction"}), "bytes", "")
+    assert (engine.ignore, engine.tokenizer, engine.rules_override) == (
+        frozenset({"compaction"}),
+        "bytes",
+        "",
+    )
     assert engine.text_cap == 9

@@ -200,11 +200,11 @@ def _gather(attributes: Mapping[str, Any]) -> _Flat:
         flat = _sorted(run)
     older = run.known
     if older.count:
-        flat.items = indexed_from(flat.inputs, older.count)
+        flat.items, flat.whole = indexed_from(flat.inputs, older.count), True
     else:
         flat.items, flat.start, flat.headless = indexed(flat.inputs)
+        flat.whole = bool(flat.items) and not flat.start and not flat.headless and "role" in flat.items[0]
     flat.facts |= older.facts | _facts(flat.inputs, flat.items)
-    flat.whole = bool(older.count) or (bool(flat.items) and flat.start == 0 and "role" in flat.items[0])
     if flat.whole:
         run.learn(older.count + len(flat.items), flat.facts)
     return flat

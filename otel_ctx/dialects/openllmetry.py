@@ -140,7 +140,7 @@ def _prompt(
         if fact in facts:
             reasons.add(fact)
             lost.add("messages")
-    if not older.count and (first or not messages or "role" not in messages[0]):
+    if not older.count and (damaged or first or not messages or "role" not in messages[0]):
         return messages, calls
     flat.run.learn(older.count + len(messages), facts)
     return flat.run.history(messages, partial(_read, blocks)), calls

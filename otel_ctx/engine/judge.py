@@ -172,7 +172,7 @@ class _Factors:
         self._sums: dict[tuple[str, str], tuple[int, int]] = {}
 
     def tokens(self, call: Call) -> Tokens:
-        counted, sure = _counted(call)
+        counted, sure = call.prompt.counted, call.prompt.exact
         reported = call.usage.input
         status = call.completeness.status
         if status in ("usage_only", "none"):
@@ -189,14 +189,6 @@ class _Factors:
         if known:
             return Tokens(counted, unaccounted, served, "calibrated", round(given / known, 4))
         return Tokens(counted, unaccounted, served, "estimated")
-
-
-def _counted(call: Call) -> tuple[int, bool]:
-    """Tokens of all counted segments, and whether every count is exact."""
-    prompt, chain = call.prompt, call.prompt.messages
-    head = (*prompt.tools, *prompt.system)
-    sure = not chain.estimated and all(s.method == "exact" or s.tokens is None for s in head)
-    return sum(s.tokens or 0 for s in head) + sum(chain.tokens_by_kind), sure
 
 
 def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:

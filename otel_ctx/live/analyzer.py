@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from weakref import ReferenceType, WeakSet, ref
 
-from otel_ctx.engine import LiveEngine
 from otel_ctx.inputs.sdk import log_record_of, span_of
 from otel_ctx.live.enrichment import Enrichment, enrichment, span_context
 from otel_ctx.live.faults import survive
@@ -83,7 +82,7 @@ class Analyzer:
     ) -> None:
         self.settings = settings
         self.meter_provider = meter_provider
-        self._make = engine or (lambda: LiveEngine(settings.engine(), settings.conversations))
+        self._make = engine or partial(_engine, settings)
         self._exporters: WeakSet[Exporting] = WeakSet()
         self._instruments = Instruments(
             meter_provider,
@@ -459,6 +458,12 @@ class _Arriving:
             yield told
             self._inside = None
             self._pace.rest()
+
+
+def _engine(settings: LiveSettings) -> _Engine:
+    from otel_ctx.engine import LiveEngine  # with all stages and tables: not in the application's start
+
+    return LiveEngine(settings.engine(), settings.conversations)
 
 
 def _key(span: ReadableSpan) -> Key | None:

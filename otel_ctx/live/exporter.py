@@ -181,9 +181,12 @@ def queue_before(processor: SpanProcessor, exporter: ContextSpanExporter) -> Que
 
 def _queue_of(exporter: ContextSpanExporter) -> Queue | None:
     """For an exporter that somebody put into a pipeline by hand."""
-    around = active_processor(trace.get_tracer_provider())
-    slots = (slot_of(processor) for processor in processors(around))
-    return next((s.queue for s in slots if s is not None and s.exporter is exporter), None)
+    try:
+        slots = map(slot_of, processors(active_processor(trace.get_tracer_provider())))
+        return next((slot.queue for slot in slots if slot is not None and slot.exporter is exporter), None)
+    except BaseException as error:
+        survive(error, "looking for a queue")
+        return None
 
 
 def _takes(method: Any, name: str) -> bool:

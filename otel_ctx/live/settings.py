@@ -11,13 +11,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from otel_ctx.context import Limits
-from otel_ctx.engine import Settings
 from otel_ctx.findings.kinds import KINDS
-from otel_ctx.rules import load
-from otel_ctx.tokens import Counter
+
+if TYPE_CHECKING:
+    from otel_ctx.engine import Settings
+
+# What a value is checked by, and the engine's own settings, are imported where they are needed: mostly on the thread
+# that analyses, and not while an application starts.
 
 Mode = Literal["background", "sync"]
 PREFIX = "OTELCTX_"
@@ -78,6 +80,8 @@ def _room(value: Any) -> int:
 
 
 def _tokenizer(value: Any) -> str | None:
+    from otel_ctx.tokens import Counter
+
     Counter(value)  # raises SettingError for what is not known or not installed
     return None if value is None else str(value)
 
@@ -110,6 +114,8 @@ def _windows(value: Any) -> Mapping[str, int]:
 def _rules(value: Any) -> str | None:
     if value is None:
         return None
+    from otel_ctx.rules import load
+
     text = Path(value).read_text("utf-8")
     load(text)  # raises RulesError
     return str(value)
@@ -168,6 +174,9 @@ class LiveSettings:
     """A file with rows that replace those of the own tables of windows, prices and cache rules."""
 
     def engine(self) -> Settings:
+        from otel_ctx.context import Limits
+        from otel_ctx.engine import Settings
+
         return Settings(
             limits=Limits(windows=self.windows, models=self.models),
             text_cap=self.kept_characters,
