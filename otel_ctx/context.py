@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
+from operator import mul
 
 from otel_ctx.model import Band, Call, Context, Method
 from otel_ctx.rules import Rules, Value
@@ -70,14 +72,17 @@ def _next_window(window: Value, usage: int, rules: Rules) -> int | None:
 
 def growth_of(usages: Sequence[int]) -> float | None:
     """Tokens a turn, least squares over ``usages`` (one a turn, oldest first); None below three points."""
-    n = len(usages)
-    if n < _MIN_POINTS:
+    if len(usages) < _MIN_POINTS:
         return None
-    mean_x, mean_y = (n - 1) / 2, sum(usages) / n
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in enumerate(usages)) / sum(
-        (x - mean_x) ** 2 for x in range(n)
-    )
-    return round(slope, 2)
+    return round(float(sum(map(mul, _weights(len(usages)), usages))), 2)
+
+
+@cache
+def _weights(n: int) -> tuple[float, ...]:
+    """What each of ``n`` values, one a turn, adds to the slope."""
+    mean = (n - 1) / 2
+    spread = sum((x - mean) ** 2 for x in range(n))
+    return tuple((x - mean) / spread for x in range(n))
 
 
 def context_of(

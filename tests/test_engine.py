@@ -29,7 +29,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """One conversation. ``content``: where it is told: on the span, in one record for each call, in one for each message,
+    """One conversation. ``content``: where it is told: on the span, in one record a call, in one a message,
     or nowhere."""
 
     turns: int

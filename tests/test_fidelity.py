@@ -36,7 +36,6 @@ UNFAITHFUL = {
 NO_THREAD = {
     "anthropic-sdk-default": "neither contents nor ids, and each call is a trace of its own",
     "oi-openai-chat-hidemessages": "the contents are hidden, and each call is a trace of its own",
-    "otel-genai-openai-chat-spanonly-valuelimit": "the values are cut inside the system prompt: no message is left",
     "otel-openai-js-responses-prev": "the history is on the server, and no span names the response it goes on from",
 }
 

@@ -132,7 +132,7 @@ class Judge:
             break_=at,
             gap=placed.gap,
         )
-        return Step(reading, thread.last, old, tuple(thread.breaks), self._texts.get, conflicts)
+        return Step(reading, thread.last, old, tuple(thread.breaks), self._texts.get, conflicts, thread.context)
 
     def _keep(self, thread: _Thread, reading: Reading, placed: Placed) -> None:
         call = reading.call

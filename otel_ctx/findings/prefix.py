@@ -269,7 +269,10 @@ def _slid_back(call: Call, old: Call, at: Break) -> bool:
 
 
 def _rest(call: Call, at: Break) -> Sequence[Segment]:
-    return list(call.prompt)[at.index :]
+    """The call's own segments from the break on; the other call may have lost sections that this one has."""
+    segments = list(call.prompt)
+    places = (i for i, s in enumerate(segments) if s is at.before or s is at.after)
+    return segments[next(places, len(segments)) :]
 
 
 def _change(step: Step, at: Break, found: Difference | None) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from otel_ctx.model import Break, Call, Finding, NotChecked, Reading
+from otel_ctx.model import Break, Call, Context, Finding, NotChecked, Reading
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -13,7 +13,8 @@ class Step:
     """``previous`` is the reading of the conversation's turn before; ``compared`` the call whose prompt this one should
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
     first; ``text`` gives a segment's text by its digest while it is kept; ``sum_conflicts`` are the contradictions between
-    the call's numbers and the sums that agent spans above it write."""
+    the call's numbers and the sums that agent spans above it write; ``before`` is how full the window was when that was
+    last known."""
 
     reading: Reading
     previous: Reading | None
@@ -21,6 +22,7 @@ class Step:
     breaks: Sequence[Break]
     text: Callable[[str], str | None]
     sum_conflicts: Sequence[str] = field(default=())
+    before: Context | None = None
 
     @property
     def call(self) -> Call:

@@ -19,7 +19,7 @@ _FIX = "Compact or trim the history, start a new conversation, or use a model wi
 def headroom_low(step: Step) -> Iterator[Finding]:
     """Said when a conversation gets there, and again when it gets worse; not at every turn after."""
     now = step.reading.context
-    before = step.previous.context.band if step.previous is not None else "unknown"
+    before = step.before.band if step.before is not None else "unknown"
     if now.band not in ("low", "critical") or _RANK[now.band] <= _RANK[before]:
         return
     yield Finding(

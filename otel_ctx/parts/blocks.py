@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import Any
 
 from otel_ctx.model import Kind, Part
 from otel_ctx.parts.markers import marker_of
-from otel_ctx.parts.texts import arguments_text, compact, structure
+from otel_ctx.parts.texts import arguments_text, compact, is_mask, structure
 
 _TEXT = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 _CALL = frozenset(
@@ -163,7 +164,7 @@ def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterat
 
 
 def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
-    """Media: what they are and how big, never their data."""
+    """Media: what they are, how big, and a short hash that tells one from another; never their data."""
     inner = _first(block, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video")
     inner = inner if isinstance(inner, dict) else block
     mime = str(_first(inner, "mimeType", "mime_type", "mediaType", "media_type", "format") or "")
@@ -173,20 +174,24 @@ def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[
         declared in _IMAGE or modality == "image" or mime.startswith("image") or isinstance(block.get("image"), dict)
         or mime in ("png", "jpeg", "gif", "webp")
     )  # fmt: skip
-    yield Part("image" if image else "file", role, "", path, mime, marker_of(block), "", _size(block))
+    held = _held(block)
+    text = f"{mime} {blake2b(held, digest_size=8).hexdigest()}".strip() if held else mime
+    yield Part("image" if image else "file", role, "", path, text, marker_of(block), "", len(held) if held else -1)
 
 
-def _size(value: Any, depth: int = 0) -> int:
-    """Bytes of base64 or of a reference inside a media block; -1 where nothing is left of it."""
-    if isinstance(value, str):
-        return len(value)
+_OF_MEDIA = frozenset({"type", "modality", "mime_type", "mimeType", "media_type", "mediaType", "role", "detail", "format"})
+
+
+def _held(value: Any, depth: int = 0) -> bytes:
+    """What a media block holds of the medium: its data or a reference, whichever is longest; nothing where it was hidden."""
     if isinstance(value, bytes):
-        return len(value)
+        return value
+    if isinstance(value, str):
+        return b"" if is_mask(value) else value.encode("utf-8", "surrogatepass")
     if depth > 4 or not isinstance(value, (dict, list)):
-        return -1
-    sizes = [_size(v, depth + 1) for k, v in value.items() if k not in ("type", "modality", "mime_type", "media_type", "role")] \
-        if isinstance(value, dict) else [_size(v, depth + 1) for v in value]  # fmt: skip
-    return max(sizes, default=-1)
+        return b""
+    values = [v for k, v in value.items() if k not in _OF_MEDIA] if isinstance(value, dict) else value
+    return max((_held(v, depth + 1) for v in values), key=len, default=b"")
 
 
 def result_text(value: Any) -> str:

@@ -11,15 +11,6 @@ from otel_ctx.parts.history import History
 from otel_ctx.parts.markers import is_cache_point, marker_of
 from otel_ctx.parts.texts import arguments_text, compact, structure
 
-_MASKS = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<elided>"})
-_LONGEST = max(map(len, _MASKS))
-
-
-def is_mask(text: str) -> bool:
-    """Is it what instrumentations put where content was hidden? Such is never prompt text."""
-    return len(text) <= _LONGEST and text in _MASKS  # asking the set alone would hash megabytes
-
-
 _ROLES: dict[str, Kind] = {
     "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",
     "model": "assistant", "ai": "assistant", "tool": "tool_result", "function": "tool_result",

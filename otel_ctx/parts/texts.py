@@ -7,6 +7,14 @@ from typing import Any
 
 import orjson
 
+_MASKS = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<elided>"})
+_LONGEST = max(map(len, _MASKS))
+
+
+def is_mask(text: str) -> bool:
+    """Is it what instrumentations put where content was hidden? Such is never prompt text."""
+    return len(text) <= _LONGEST and text in _MASKS  # asking the set alone would hash megabytes
+
 
 def loads(text: str) -> Any:
     """Parse JSON, by the standard library where orjson refuses (NaN, lone surrogates). Raises ValueError."""
