@@ -59,7 +59,9 @@ def decide(claim: UsageClaim, rule: UsageRule | None) -> Usage:
         else:
             evidence = f"{evidence}; {cache.missing} not recorded: the input may be too low"
             if rule is not None and {"cache_read", "cache_write"} <= set(rule.not_recorded):
-                total_input = None  # this dialect never tells: the uncached rest can be a hundredth of the input
+                total_input = (
+                    None  # this dialect never tells: the uncached rest can be a hundredth of the input
+                )
 
     if total_input == 0 and output:
         total_input = None  # something was answered, so something was asked: 0 is no count of it

@@ -520,7 +520,15 @@ def step(
     counted = sum(s.tokens or 0 for s in call.prompt)
     tokens = Tokens(counted, None, None, "exact")
     reading = Reading(call, "t:1", 2, relation, None, 0, now or context(), tokens, at)
-    return Step(replace(reading, **more), previous, old, breaks, TEXTS.get, conflicts, previous.context if previous else None)
+    return Step(
+        replace(reading, **more),
+        previous,
+        old,
+        breaks,
+        TEXTS.get,
+        conflicts,
+        previous.context if previous else None,
+    )
 
 
 def checked(s: Step) -> list[Finding | NotChecked]:

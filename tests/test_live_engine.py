@@ -12,12 +12,16 @@ from otel_ctx.inputs import Batch, read
 from otel_ctx.model import Reading, Said, Span
 
 CORPUS = Path(__file__).parent / "corpus"
-CASES = sorted(p.name for p in CORPUS.iterdir() if (p / "traces.jsonl.gz").exists()) if CORPUS.exists() else []
+CASES = (
+    sorted(p.name for p in CORPUS.iterdir() if (p / "traces.jsonl.gz").exists()) if CORPUS.exists() else []
+)
 SECOND = 1_000_000_000
 
 
 def batches(case: str) -> Iterator[Batch]:
-    yield from read([p for p in (CORPUS / case / "traces.jsonl.gz", CORPUS / case / "logs.jsonl.gz") if p.exists()])
+    yield from read(
+        [p for p in (CORPUS / case / "traces.jsonl.gz", CORPUS / case / "logs.jsonl.gz") if p.exists()]
+    )
 
 
 def offline(case: str) -> list[Reading]:
@@ -70,11 +74,17 @@ def span(n: int, start: int, *, parent: str = "", text: str = "hello", trace: in
         "gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4.1", "gen_ai.usage.input_tokens": 10,
         "gen_ai.usage.output_tokens": 2, "gen_ai.input.messages": messages, "gen_ai.tool.definitions": "[]",
     }  # fmt: skip
-    return Span(f"{trace:032x}", f"{n:016x}", parent, "chat", start * SECOND, (start + 1) * SECOND, attributes, 3)
+    return Span(
+        f"{trace:032x}", f"{n:016x}", parent, "chat", start * SECOND, (start + 1) * SECOND, attributes, 3
+    )
 
 
 def agent(n: int, start: int, end: int, trace: int = 1) -> Span:
-    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 2}
+    attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 2,
+    }
     return Span(f"{trace:032x}", f"{n:016x}", "", "agent", start * SECOND, end * SECOND, attributes, 1)
 
 
@@ -93,7 +103,9 @@ def test_a_parent_that_arrives_settles_its_calls_after_the_grace() -> None:
     engine = LiveEngine()
     engine.feed([span(1, 100, parent=f"{9:016x}")])
     again = engine.feed([agent(9, 99, 102)])
-    assert [(s.again, [r.role for r in s.reading.call.spans]) for s in again] == [(True, ["primary", "aggregate"])]
+    assert [(s.again, [r.role for r in s.reading.call.spans]) for s in again] == [
+        (True, ["primary", "aggregate"])
+    ]
     assert engine.advance(103 * SECOND) == []
     assert len(engine.advance(108 * SECOND)) == 1
 

@@ -331,7 +331,11 @@ def test_input_is_inclusive_whatever_arrives(claim: UsageClaim, given_rule: Usag
 
 
 def test_the_uncached_rest_of_a_dialect_that_never_tells_of_its_cache_is_no_input() -> None:
-    row = next(u for u in load().usages if {"cache_read", "cache_write"} <= set(u.not_recorded) and u.input_includes_cache is False)
+    row = next(
+        u
+        for u in load().usages
+        if {"cache_read", "cache_write"} <= set(u.not_recorded) and u.input_includes_cache is False
+    )
     found = decide(UsageClaim(input=26, output=30), row)
     assert found.input is None
     assert "not recorded" in found.semantics_evidence

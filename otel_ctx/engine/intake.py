@@ -114,11 +114,14 @@ class Intake:
             encoding = self._encodings[key] = self.rules.encoding_of(model, telling.provider)
         return encoding
 
+
 def _weight(telling: Telling) -> int:
     """How much a span tells: one that comes twice, cut or masked on one of its ways, is told by the fuller."""
     values = (telling.tools, telling.system, telling.messages, telling.output)
     numbers = telling.usage is not None and telling.usage.input is not None
-    return sum(len(raw.value) for raw in values if raw is not None and hasattr(raw.value, "__len__")) + numbers
+    return (
+        sum(len(raw.value) for raw in values if raw is not None and hasattr(raw.value, "__len__")) + numbers
+    )
 
 
 _HINTS = ("gen_ai.", "llm.", "ai.prompt", "ai.model", "openinference.", "traceloop.")
@@ -129,5 +132,3 @@ def _looks_like_a_model(span: Span) -> bool:
     return any(
         k.startswith(_HINTS) and ("token" in k or "message" in k or "prompt" in k) for k in span.attributes
     )
-
-

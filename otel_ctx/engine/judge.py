@@ -57,7 +57,12 @@ class Judge:
     """``most``: conversations that are remembered, the longest silent leaving first (None: all)."""
 
     def __init__(
-        self, settings: Settings, rules: Rules, parents: Mapping[tuple[str, str], str], texts: Texts, most: int | None = None
+        self,
+        settings: Settings,
+        rules: Rules,
+        parents: Mapping[tuple[str, str], str],
+        texts: Texts,
+        most: int | None = None,
     ) -> None:
         self._settings = settings
         self._rules = rules
@@ -83,7 +88,9 @@ class Judge:
 
     def conversations(self) -> tuple[Conversation, ...]:
         """Those that are remembered, in the order of their first calls."""
-        return tuple(_conversation(id_, t) for id_, t in sorted(self._threads.items(), key=lambda item: item[1].number))
+        return tuple(
+            _conversation(id_, t) for id_, t in sorted(self._threads.items(), key=lambda item: item[1].number)
+        )
 
     def bands(self) -> Mapping[tuple[str, Band], int]:
         """(service, band) -> how many of the conversations that are remembered stand there."""
@@ -132,7 +139,9 @@ class Judge:
             break_=at,
             gap=placed.gap,
         )
-        return Step(reading, thread.last, old, tuple(thread.breaks), self._texts.get, conflicts, thread.context)
+        return Step(
+            reading, thread.last, old, tuple(thread.breaks), self._texts.get, conflicts, thread.context
+        )
 
     def _keep(self, thread: _Thread, reading: Reading, placed: Placed) -> None:
         call = reading.call

@@ -16,7 +16,9 @@ from otel_ctx.engine.judge import Judge
 from otel_ctx.engine.settings import Settings
 from otel_ctx.model import Band, Call, LogRecord, Said, Span, SpanRef
 
-GRACE_NS = 6_000_000_000  # a batch processor holds spans back for 5 s: one that ended earlier may arrive later
+GRACE_NS = (
+    6_000_000_000  # a batch processor holds spans back for 5 s: one that ended earlier may arrive later
+)
 SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its parent has not come before
 _PARENTS = 200_000
 _REMEMBERED = 4096
@@ -41,7 +43,9 @@ class LiveEngine:
         self._at_first = self._judge(most)
         self._settled = self._judge(most)
         self._said: Memo[str, Said] = Memo(_REMEMBERED)  # by "TRACE:SPAN" of every span that tells of a call
-        self._done: Memo[str, str] = Memo(_REMEMBERED)  # the same and response ids, of calls that have settled -> a key of _said
+        self._done: Memo[str, str] = Memo(
+            _REMEMBERED
+        )  # the same and response ids, of calls that have settled -> a key of _said
         self._now = 0
         self._changed = False  # since calls were last settled
         self._due = 0  # when the next call settles for its age
@@ -117,7 +121,11 @@ class LiveEngine:
             said = self._at_first.judge(call, tuple(conflicts))
             said = replace(said, reading=replace(said.reading, provisional=not self._complete(call)))
         else:
-            said = replace(known, again=True, reading=replace(known.reading, call=replace(known.reading.call, spans=call.spans)))
+            said = replace(
+                known,
+                again=True,
+                reading=replace(known.reading, call=replace(known.reading.call, spans=call.spans)),
+            )
         for ref in refs:
             self._said.put(ref, said)
         return said

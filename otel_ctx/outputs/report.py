@@ -241,7 +241,9 @@ def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
     else:
         pairs = list(islice(zip(old, new, strict=False), shared))
         same = len(pairs)
-    return next((i for i, (a, b) in enumerate(pairs) if a is not b and _segment(a, None) != _segment(b, None)), same)
+    return next(
+        (i for i, (a, b) in enumerate(pairs) if a is not b and _segment(a, None) != _segment(b, None)), same
+    )
 
 
 def _from(chain: Chain, start: int) -> list[Segment]:

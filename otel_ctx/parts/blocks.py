@@ -176,10 +176,14 @@ def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[
     )  # fmt: skip
     held = _held(block)
     text = f"{mime} {blake2b(held, digest_size=8).hexdigest()}".strip() if held else mime
-    yield Part("image" if image else "file", role, "", path, text, marker_of(block), "", len(held) if held else -1)
+    yield Part(
+        "image" if image else "file", role, "", path, text, marker_of(block), "", len(held) if held else -1
+    )
 
 
-_OF_MEDIA = frozenset({"type", "modality", "mime_type", "mimeType", "media_type", "mediaType", "role", "detail", "format"})
+_OF_MEDIA = frozenset(
+    {"type", "modality", "mime_type", "mimeType", "media_type", "mediaType", "role", "detail", "format"}
+)
 
 
 def _held(value: Any, depth: int = 0) -> bytes:

@@ -1,16 +1,14 @@
-"""Calls -> conversations: by content first, by ids second, in the order of their starts.
-
-A call continues the one whose history is the longest prefix of its own. Frameworks give a trace a call, sessions that begin
-with equal words, sub-agents inside a parent's trace: ids alone would mix them, and most libraries give none.
-"""
+"""The memory of histories, and the place of a call among them."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Relation, Segment, grown
+from otel_ctx.conversations.breaks import common_prefix
+from otel_ctx.conversations.restore import restored
+from otel_ctx.model import Call, Chain, Prompt, Relation, Segment
 
 _SKEW_NS = (
     20_000_000  # a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
@@ -21,7 +19,6 @@ _SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was 
 _ALIKE = 0.2  # system prompts that have less than this in common belong to different agents
 _SAME = 0.8  # those that have this much in common are one, with a value in it that changes
 _ANCESTORS = 8
-
 _MODEL_KINDS = ("assistant", "tool_call", "thinking")
 
 
@@ -46,8 +43,11 @@ class End:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """Where a call belongs. ``call`` is the call, its lost beginning restored where that could be done; ``previous`` is the call that it continues, ``compared`` the one whose prompt it should have
-    kept (None after a hand-off to another agent, or where nothing was there to keep)."""
+    """Where a call belongs.
+
+    ``call`` is the call, its lost beginning restored where that could be done; ``previous`` is the call that it continues,
+    ``compared`` the one whose prompt it should have kept (None after a hand-off to another agent, or where nothing was
+    there to keep)."""
 
     call: Call
     conversation: str
@@ -389,9 +389,6 @@ class Threads:
         return None
 
 
-# ---- small questions
-
-
 def _positions(chain: Chain) -> Iterator[tuple[bytes, Segment | None]]:
     """Every place at which an earlier history may have ended, the longest first, with the segment that follows."""
     link: Chain | None = chain
@@ -496,141 +493,7 @@ def _after(chain: Chain, old: Chain) -> list[Segment]:
     return []
 
 
-def common_prefix(a: str, b: str) -> int:
-    """Length of the common beginning, by halving: a few comparisons of slices, not a loop over characters."""
-    low, high = 0, min(len(a), len(b))
-    if a[:high] == b[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def _alike(a: str, b: str) -> int:
     """Characters that two texts have in common at their beginnings and ends."""
     head = common_prefix(a, b)
     return head + common_prefix(a[head:][::-1], b[head:][::-1])
-
-
-# ---- a beginning that the dump lost
-
-
-_OVERLAP_SEGMENTS = 3  # fewer could be chance
-
-
-def restored(call: Call, previous: Call) -> Call:
-    """``call`` with what its span lost at the beginning, taken from the call before and marked ``inferred``.
-
-    Where a span's limit dropped the oldest attributes, what is left begins in the middle of the history that the call before
-    still has. It is taken only where all that both hold agrees: the end of the one is the beginning of the other."""
-    if "attributes_dropped" not in call.completeness.reasons:
-        return call
-    old, new = list(previous.prompt.messages), list(call.prompt.messages)
-    theirs, ours = [s.digest for s in old], [s.digest for s in new]
-    for overlap in range(min(len(old), len(new)), _OVERLAP_SEGMENTS - 1, -1):
-        if theirs[-overlap:] == ours[:overlap]:
-            break
-    else:
-        return call
-    head = [replace(s, inferred=True) for s in old[:-overlap]]
-    chain = grown(EMPTY_CHAIN, head + new, call.prompt.messages.messages)
-    system = call.prompt.system
-    if not system and "system" in call.completeness.lost:
-        system = tuple(replace(s, inferred=True) for s in previous.prompt.system)
-    return replace(call, prompt=replace(call.prompt, system=system, messages=chain))
-
-
-# ---- where two prompts part
-
-
-def shared_segments(old: Prompt, new: Prompt) -> int:
-    """How many segments from the start are the same."""
-    n = 0
-    for a, b in ((old.tools, new.tools), (old.system, new.system)):
-        same = _lcp(a, b)
-        n += same
-        if same < max(len(a), len(b)):
-            return n
-    return n + _shared_chain(old.messages, new.messages)
-
-
-def _lcp(a: tuple[Segment, ...] | list[Segment], b: tuple[Segment, ...] | list[Segment]) -> int:
-    if a is b:
-        return len(a)
-    n = 0
-    for x, y in zip(a, b, strict=False):
-        if x.digest != y.digest:
-            break
-        n += 1
-    return n
-
-
-def _shared_chain(old: Chain, new: Chain) -> int:
-    link: Chain | None = new
-    while link is not None:
-        if link is old:
-            return old.length
-        if link.base is not None and link.base.length < old.length and link.base is not old:
-            break
-        link = link.base
-    return _lcp(list(old), list(new))
-
-
-def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break | None:
-    """Where ``new`` stops agreeing with ``old`` before the end of what was there; None where it keeps it all.
-
-    Sections that one of the two has lost are left out: nothing is said of what was not seen."""
-    lost = old.completeness.lost | new.completeness.lost
-    index = 0
-    for name in ("tools", "system"):
-        a: tuple[Segment, ...] = getattr(old.prompt, name)
-        b: tuple[Segment, ...] = getattr(new.prompt, name)
-        if name in lost:
-            index += len(a)
-            continue
-        same = _lcp(a, b)
-        if same < len(a) or len(b) > len(a):
-            following = tuple(a[same:]), tuple(b[same:])
-            return _break(old, index + same, list(following[0]), list(following[1]), text)
-        index += len(a)
-    if lost & {"head", "messages"}:
-        return None
-    same = _shared_chain(old.prompt.messages, new.prompt.messages)
-    if same >= old.prompt.messages.length:
-        return None
-    a_rest, b_rest = list(old.prompt.messages)[same:], list(new.prompt.messages)[same:]
-    return _break(old, index + same, a_rest, b_rest, text)
-
-
-def _break(
-    old: Call, index: int, a: list[Segment], b: list[Segment], text: Callable[[str], str | None]
-) -> Break:
-    before, after = (a[0] if a else None), (b[0] if b else None)
-    later_a, later_b = {s.digest for s in a}, {s.digest for s in b}
-    offset = None
-    if before is None or (after is not None and before.digest in later_b and after.digest not in later_a):
-        change = "added"
-    elif after is None or (after.digest in later_a and before.digest not in later_b):
-        change = "removed"
-    elif before.digest in later_b and after.digest in later_a:
-        change = "reordered"
-    else:
-        change = "modified"
-        x, y = text(before.digest), text(after.digest)
-        if x is not None and y is not None and before.kind == after.kind:
-            offset = common_prefix(x, y)
-    at = after or before
-    assert at is not None
-    return Break(at.path, at.kind, change, _tokens_after(old.prompt, index), offset, index, before, after)  # type: ignore[arg-type]
-
-
-def _tokens_after(prompt: Prompt, index: int) -> int:
-    """Tokens of ``prompt`` from segment ``index`` on."""
-    head = (*prompt.tools, *prompt.system)
-    if index <= len(head):
-        return sum(s.tokens or 0 for s in head[index:]) + sum(prompt.messages.tokens_by_kind)
-    return sum(s.tokens or 0 for s in list(prompt.messages)[index - len(head) :])

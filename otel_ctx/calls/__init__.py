@@ -1,0 +1,12 @@
+"""What several records tell of one request -> one Call, counted once.
+
+The same request is told by a framework's span, by the SDK's own span below it (Anthropic's traces itself by default), by a
+second instrumentation, by log records that hold its content, and once more in the sums of agent and chain spans. Leaves
+count; a parent's sum is a check.
+"""
+
+from otel_ctx.calls.content import content_of
+from otel_ctx.calls.fold import Folded, fold
+from otel_ctx.calls.told import Told
+
+__all__ = ["Folded", "Told", "content_of", "fold"]

@@ -1,0 +1,100 @@
+"""How much of a prompt was seen, and why not all of it."""
+
+from __future__ import annotations
+
+from otel_ctx.model import (
+    KIND_INDEX,
+    Chain,
+    Completeness,
+    Prompt,
+    Reason,
+    Status,
+    Usage,
+)
+
+_GAP_TOKENS, _GAP_A_MESSAGE = 16, 4  # framing: the smallest tool takes more than this leaves
+_FAR_TOKENS = 400
+_FRAMING = 8  # tokens that a provider puts round a message, at most
+_FAR_SHARE = 0.4  # of the reported input that no text accounts for, where counts are estimates
+_FAR_EXACT = 0.15  # the same where they are exact: hidden instructions and framing are a few per cent
+_ORDER: tuple[Reason, ...] = (
+    "attributes_dropped", "value_cut", "message_cut", "redacted", "not_captured", "logs_missing", "reference_missing",
+    "server_side", "media_placeholder", "aggregate_only", "schema_missing", "unparsable", "guessed", "late",
+)  # fmt: skip
+
+
+def completeness_of(
+    prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost: frozenset[str], stateful: bool
+) -> Completeness:
+    """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole."""
+    why, gone = set(reasons), set(lost)
+    chain = prompt.messages
+    if chain.length == chain.unmeasured:
+        if chain.length == 0 and not why & {
+            "redacted",
+            "reference_missing",
+            "unparsable",
+            "logs_missing",
+            "attributes_dropped",
+        }:
+            why.add("not_captured")
+        if chain.length and not why:
+            why.add("media_placeholder")
+        status: Status = "usage_only" if usage.input is not None or usage.output is not None else "none"
+        return Completeness(status, _ordered(why), frozenset({"messages"}))
+    missing = (usage.input or 0) - prompt.counted
+    exact = prompt.exact and not chain.unmeasured
+    if prompt.tools:
+        pass  # what a telling that has tools says of them stands: their schemas may be missing
+    elif "tools" in gone:
+        tooled = (
+            chain.tokens_by_kind[KIND_INDEX["tool_call"]] or chain.tokens_by_kind[KIND_INDEX["tool_result"]]
+        )
+        if (
+            not tooled
+            and exact
+            and usage.input is not None
+            and missing <= _GAP_TOKENS + _GAP_A_MESSAGE * chain.messages
+        ):
+            gone.discard("tools")  # the numbers leave no room for tools
+            why.discard("schema_missing")
+        elif not why & {"attributes_dropped", "value_cut", "redacted", "reference_missing", "unparsable"}:
+            why.add("schema_missing")
+    else:
+        gone.discard("tools")
+        why.discard("schema_missing")
+    by_kind = chain.tokens_by_kind
+    if (
+        by_kind[KIND_INDEX["tool_result"]]
+        and not by_kind[KIND_INDEX["tool_call"]]
+        and not _answers_unseen(chain)
+    ):
+        why.add("not_captured")  # results of calls that are not there
+        gone.add("messages")
+    room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
+    share = _FAR_EXACT if exact else _FAR_SHARE
+    short = usage.input is not None and not chain.unmeasured and missing > max(room, share * usage.input)
+    if stateful or "server_side" in why or (not gone and not why and _answers_unseen(chain)):
+        why.add("server_side")
+        gone.add("head")
+    elif short and not why - {"schema_missing"} and not (why and missing <= _FAR_SHARE * (usage.input or 0)):
+        why.add("not_captured" if _carries_answers(chain) else "server_side")
+        gone.add("head")
+    if chain.unmeasured and any(s.kind in ("image", "file") and s.bytes <= 0 for s in chain):
+        why.add("media_placeholder")
+    hidden = why - {"media_placeholder", "guessed", "late"}
+    return Completeness("partial" if hidden or gone else "full", _ordered(why), frozenset(gone))
+
+
+def _answers_unseen(chain: Chain) -> bool:
+    """The first message is the result of a tool call that is not there: the history lies on the server."""
+    return chain.first is not None and chain.first.kind == "tool_result"
+
+
+def _carries_answers(chain: Chain) -> bool:
+    """The prompt holds answers of the model: the application sends its history itself."""
+    return any(chain.tokens_by_kind[KIND_INDEX[k]] for k in ("assistant", "tool_call", "thinking"))
+
+
+def _ordered(reasons: set[Reason]) -> tuple[Reason, ...]:
+    return tuple(r for r in _ORDER if r in reasons)

@@ -1,0 +1,114 @@
+"""Everything told -> the calls in order, and what belonged to none."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from otel_ctx.calls.content import join_content
+from otel_ctx.calls.groups import group, nearest, outer_first
+from otel_ctx.calls.merge import aggregate_only, call_of
+from otel_ctx.calls.told import Extend, Told
+from otel_ctx.model import (
+    Call,
+    Usage,
+)
+from otel_ctx.rules import Rules
+from otel_ctx.usage import decide
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The calls in order of their start, and what belonged to none.
+
+    ``conflicts``: call id -> contradictions between its numbers and sums above it, in words, told at the first call below
+    the sum; ``members``: "TRACE:SPAN" of every span that tells of a call -> the call."""
+
+    calls: list[Call]
+    orphans: list[Told]  # content records whose span never came
+    conflicts: dict[str, list[str]]
+    members: dict[str, str]
+
+
+def fold(
+    told: Sequence[Told],
+    parents: Mapping[tuple[str, str], str],
+    rules: Rules,
+    extend: Extend,
+    above: Container[tuple[str, str]] = (),
+) -> Folded:
+    """``told``: everything told, in any order; ``parents``: (trace, span) -> parent span id of every span seen; ``above``:
+    spans known to stand above a call, though it may not be in ``told``."""
+    spans, orphans = join_content(told, extend)
+    calls = [t for t in spans if t.telling.role == "call"]
+    sums = [t for t in spans if t.telling.role == "aggregate"]
+    usage = {t.id: _usage(t, rules) for t in spans}
+    groups, wrappers = group(calls, parents, usage)
+    sums = sorted(sums + wrappers, key=outer_first)
+    by_id = {a.id: a for a in sums}
+    made, below = [], defaultdict(list)
+    for g in groups:
+        over = _sums_above(g, by_id, parents)
+        call = call_of(g, usage, rules, over)
+        made.append(call)
+        for a in over:
+            below[a.id].append(call)
+    alone = {
+        a.id: a
+        for a in sums
+        if a.telling.usage is not None
+        and a.id not in below
+        and (a.telling.trace_id, a.telling.span_id) not in above
+    }
+    for a in alone.values():
+        if nearest(a.telling, parents, alone) is None:  # of sums inside each other the outermost counts
+            made.append(aggregate_only(a, usage[a.id], rules))
+    made.sort(key=_by_start)
+    members = {
+        f"{s.trace_id}:{s.span_id}": call.id for call in made for s in call.spans if s.role != "aggregate"
+    }
+    return Folded(made, orphans, _check_sums(sums, below, usage), members)
+
+
+def _by_start(call: Call) -> tuple[int, int, str]:
+    return call.start_unix_nano, call.end_unix_nano, call.id
+
+
+def _usage(t: Told, rules: Rules) -> Usage:
+    claim = t.telling.usage
+    if claim is None:
+        return Usage()
+    return decide(claim, rules.usage(t.telling.scope, t.telling.scope_version, t.telling.provider))
+
+
+def _sums_above(
+    group: list[Told], sums: Mapping[str, Told], parents: Mapping[tuple[str, str], str]
+) -> list[Told]:
+    """The sums that stand above a request, the nearest first."""
+    out: dict[str, Told] = {}
+    for t in group:
+        above = nearest(t.telling, parents, sums)
+        while above is not None and above not in out:
+            out[above] = sums[above]
+            above = nearest(sums[above].telling, parents, sums)
+    return list(out.values())
+
+
+def _check_sums(
+    sums: list[Told], below: Mapping[str, list[Call]], usage: Mapping[str, Usage]
+) -> dict[str, list[str]]:
+    """Contradictions, by the first call below each sum.
+
+    Frameworks write the sum, one call's numbers, or a sum over the agent's whole life: none is wrong by itself."""
+    out: dict[str, list[str]] = {}
+    for a in sums:
+        mine = usage[a.id].input
+        if mine is None or a.id not in below:
+            continue
+        inputs = [c.usage.input for c in below[a.id]]
+        total = sum(i or 0 for i in inputs)
+        if None not in inputs and mine < total and mine not in inputs:
+            words = f"input {mine:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls"
+            out.setdefault(min(below[a.id], key=_by_start).id, []).append(words)
+    return out

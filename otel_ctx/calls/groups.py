@@ -1,0 +1,200 @@
+"""Which spans tell of the same request."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from otel_ctx.calls.told import Told
+from otel_ctx.model import (
+    Telling,
+    Usage,
+)
+from otel_ctx.usage import agree
+
+_CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
+_SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
+HIGHEST = 64  # spans that are looked at above one
+
+
+def group(
+    calls: list[Told], parents: Mapping[tuple[str, str], str], usage: Mapping[str, Usage]
+) -> tuple[list[list[Told]], list[Told]]:
+    """Groups of tellings of one request, and the spans that turned out to wrap several."""
+    calls = sorted(calls, key=outer_first)
+    leader = {t.id: t.id for t in calls}
+    by_id = {t.id: t for t in calls}
+
+    def find(x: str) -> str:
+        while leader[x] != x:
+            leader[x] = leader[leader[x]]
+            x = leader[x]
+        return x
+
+    def join(a: str, b: str) -> None:
+        a, b = find(a), find(b)
+        if a != b:
+            leader[max(a, b)] = min(a, b)
+
+    inside: dict[str, list[Told]] = {}
+    for t in calls:
+        above = nearest(t.telling, parents, by_id)
+        if above is not None:
+            inside.setdefault(above, []).append(t)
+
+    by_response: dict[str, Told] = {}
+    for t in calls:
+        rid = t.telling.response_id
+        if not rid:
+            continue
+        other = by_response.get(rid)
+        if other is not None and _one_response(t.telling, other.telling):
+            # a loop that ends with its last answer has that answer's id, and the numbers of all
+            within = [inside.get(x.id, ()) for x in (t, other)]
+            loop = any(len({i.telling.response_id or i.id for i in inner}) > 1 for inner in within)
+            if not loop or agree(usage[t.id], usage[other.id]):
+                join(t.id, other.id)
+        by_response[rid] = t
+
+    wrappers: dict[str, list[Told]] = {}
+    innermost_first = sorted(inside, key=lambda i: (-_height(by_id[i].telling, parents), i))
+    for outer_id in innermost_first:
+        outer = by_id[outer_id]
+        inner = [t for i in inside[outer_id] for t in wrappers.get(i.id, (i,))]
+        requests = {find(t.id) for t in inner}
+        others = requests - {find(outer_id)}
+        if len(requests) == 1 and others and _may_be_same(outer, inner[0], usage):
+            join(outer_id, inner[0].id)
+        elif len(others) > 1 and find(outer_id) not in requests:
+            wrappers[outer_id] = inner
+
+    gone = wrappers.keys()
+    left = [t for t in calls if t.id not in gone]
+    _join_across_traces(left, usage, find, join)
+    _join_ends_of_streams(left, join)
+    groups: dict[str, list[Told]] = defaultdict(list)
+    for t in calls:
+        if t.id not in gone:
+            groups[find(t.id)].append(t)
+    return list(groups.values()), [by_id[i] for i in gone]
+
+
+def outer_first(t: Told) -> tuple[int, int, str]:
+    return t.telling.start_unix_nano, -t.telling.end_unix_nano, t.id
+
+
+def _height(t: Telling, parents: Mapping[tuple[str, str], str]) -> int:
+    """How many spans are known to stand above this one."""
+    span, steps = t.parent_id, 0
+    while span and steps < HIGHEST:
+        span, steps = parents.get((t.trace_id, span), ""), steps + 1
+    return steps
+
+
+def _one_response(a: Telling, b: Telling) -> bool:
+    """An id can come back: from a test's provider, out of a cache. Then it is another service, or long after."""
+    services = a.service == b.service or not a.service or not b.service
+    return services and _apart(a, b) < _SAME_ID_NS
+
+
+def _apart(a: Telling, b: Telling) -> int:
+    """Nanoseconds between two spans, 0 where they overlap."""
+    return max(0, max(a.start_unix_nano, b.start_unix_nano) - min(a.end_unix_nano, b.end_unix_nano))
+
+
+def nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[str, Told]) -> str | None:
+    """The nearest ancestor that is one of ``among``."""
+    span, steps = t.parent_id, 0
+    while span and steps < HIGHEST:
+        key = f"{t.trace_id}:{span}"
+        if key in among:
+            return key
+        span, steps = parents.get((t.trace_id, span), ""), steps + 1
+    return None
+
+
+def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
+    """Could a call span inside another call span tell of the same request?"""
+    if _other_ids(outer.telling, inner.telling):
+        return False
+    if outer.telling.usage is None or inner.telling.usage is None:
+        if outer.telling.scope == inner.telling.scope:
+            return not (outer.content and inner.content)
+        return not _unlike(outer, inner)
+    return agree(usage[outer.id], usage[inner.id])
+
+
+def _join_across_traces(
+    calls: list[Told],
+    usage: Mapping[str, Usage],
+    find: Callable[[str], str],
+    join: Callable[[str, str], None],
+) -> None:
+    """Instrumentations whose spans lie in different traces: one inside the other in time, other scopes, equal numbers, and
+    nobody else who could be meant."""
+    clothes: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    by_output: dict[int, list[Told]] = defaultdict(list)
+    for t in calls:
+        clothes[find(t.id)].add((t.telling.scope, t.telling.dialect))
+        output = usage[t.id].output
+        if output is not None:
+            by_output[output].append(t)
+    partners: dict[str, set[str]] = defaultdict(set)
+    for same in by_output.values():
+        for i, a in enumerate(same):
+            for b in same[i + 1 :]:
+                if b.telling.start_unix_nano > a.telling.end_unix_nano + _CLOSE_NS:
+                    break
+                x, y = find(a.id), find(b.id)
+                if (
+                    clothes[x].isdisjoint(clothes[y])  # of one scope two spans are two calls
+                    and _two_clothes(a, b)
+                    and agree(usage[a.id], usage[b.id])
+                    and not _unlike(a, b)
+                ):
+                    partners[x].add(y)
+                    partners[y].add(x)
+    for x, others in partners.items():
+        meant = {x, *others}
+        if all(partners[y] | {y} == meant for y in others):
+            for y in others:
+                join(x, y)
+
+
+def _join_ends_of_streams(calls: list[Told], join: Callable[[str, str], None]) -> None:
+    """A request whose answer was streamed, told by two spans: one with the prompt when it was sent, one without a length with
+    the prompt, the answer and the numbers when the stream had ended."""
+    sent: dict[tuple[str, str, bytes], list[Told]] = defaultdict(list)
+    for t in sorted(calls, key=lambda t: (t.telling.end_unix_nano, t.telling.usage is not None, t.id)):
+        key = (t.telling.scope, t.telling.request_model, t.messages.key)
+        if not t.messages.length:
+            continue
+        if t.telling.usage is None and not t.answer:
+            sent[key].append(t)
+        elif t.telling.start_unix_nano == t.telling.end_unix_nano and sent[key]:
+            join(t.id, sent[key].pop().id)
+
+
+def _two_clothes(a: Told, b: Told) -> bool:
+    x, y = a.telling, b.telling
+    if x.scope == y.scope and x.dialect == y.dialect:
+        return False
+    if x.trace_id == y.trace_id and x.parent_id != y.parent_id:
+        return False  # inside one trace the tree decides
+    if _other_ids(x, y):
+        return False
+    outer, inner = (x, y) if x.start_unix_nano <= y.start_unix_nano else (y, x)
+    return inner.end_unix_nano <= outer.end_unix_nano + _CLOSE_NS
+
+
+def _other_ids(a: Telling, b: Telling) -> bool:
+    return bool(a.response_id) and bool(b.response_id) and a.response_id != b.response_id
+
+
+def _unlike(a: Told, b: Told) -> bool:
+    """Both prompts were seen, and have nothing in common."""
+    x, y = a.messages.first, b.messages.first
+    if x is None or y is None or x.digest == y.digest or "messages" in a.telling.lost | b.telling.lost:
+        return False
+    mine, theirs = ({s.digest for s in t.messages if s.kind != "system"} for t in (a, b))
+    return mine.isdisjoint(theirs)

@@ -1,0 +1,110 @@
+"""Where two prompts part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from otel_ctx.model import Break, Call, Chain, Prompt, Segment
+
+
+def common_prefix(a: str, b: str) -> int:
+    """Length of the common beginning, by halving: a few comparisons of slices, not a loop over characters."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def shared_segments(old: Prompt, new: Prompt) -> int:
+    """How many segments from the start are the same."""
+    n = 0
+    for a, b in ((old.tools, new.tools), (old.system, new.system)):
+        same = _lcp(a, b)
+        n += same
+        if same < max(len(a), len(b)):
+            return n
+    return n + _shared_chain(old.messages, new.messages)
+
+
+def _lcp(a: tuple[Segment, ...] | list[Segment], b: tuple[Segment, ...] | list[Segment]) -> int:
+    if a is b:
+        return len(a)
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x.digest != y.digest:
+            break
+        n += 1
+    return n
+
+
+def _shared_chain(old: Chain, new: Chain) -> int:
+    link: Chain | None = new
+    while link is not None:
+        if link is old:
+            return old.length
+        if link.base is not None and link.base.length < old.length and link.base is not old:
+            break
+        link = link.base
+    return _lcp(list(old), list(new))
+
+
+def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break | None:
+    """Where ``new`` stops agreeing with ``old`` before the end of what was there; None where it keeps it all.
+
+    Sections that one of the two has lost are left out: nothing is said of what was not seen."""
+    lost = old.completeness.lost | new.completeness.lost
+    index = 0
+    for name in ("tools", "system"):
+        a: tuple[Segment, ...] = getattr(old.prompt, name)
+        b: tuple[Segment, ...] = getattr(new.prompt, name)
+        if name in lost:
+            index += len(a)
+            continue
+        same = _lcp(a, b)
+        if same < len(a) or len(b) > len(a):
+            following = tuple(a[same:]), tuple(b[same:])
+            return _break(old, index + same, list(following[0]), list(following[1]), text)
+        index += len(a)
+    if lost & {"head", "messages"}:
+        return None
+    same = _shared_chain(old.prompt.messages, new.prompt.messages)
+    if same >= old.prompt.messages.length:
+        return None
+    a_rest, b_rest = list(old.prompt.messages)[same:], list(new.prompt.messages)[same:]
+    return _break(old, index + same, a_rest, b_rest, text)
+
+
+def _break(
+    old: Call, index: int, a: list[Segment], b: list[Segment], text: Callable[[str], str | None]
+) -> Break:
+    before, after = (a[0] if a else None), (b[0] if b else None)
+    later_a, later_b = {s.digest for s in a}, {s.digest for s in b}
+    offset = None
+    if before is None or (after is not None and before.digest in later_b and after.digest not in later_a):
+        change = "added"
+    elif after is None or (after.digest in later_a and before.digest not in later_b):
+        change = "removed"
+    elif before.digest in later_b and after.digest in later_a:
+        change = "reordered"
+    else:
+        change = "modified"
+        x, y = text(before.digest), text(after.digest)
+        if x is not None and y is not None and before.kind == after.kind:
+            offset = common_prefix(x, y)
+    at = after or before
+    assert at is not None
+    return Break(at.path, at.kind, change, _tokens_after(old.prompt, index), offset, index, before, after)  # type: ignore[arg-type]
+
+
+def _tokens_after(prompt: Prompt, index: int) -> int:
+    """Tokens of ``prompt`` from segment ``index`` on."""
+    head = (*prompt.tools, *prompt.system)
+    if index <= len(head):
+        return sum(s.tokens or 0 for s in head[index:]) + sum(prompt.messages.tokens_by_kind)
+    return sum(s.tokens or 0 for s in list(prompt.messages)[index - len(head) :])
