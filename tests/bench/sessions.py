@@ -89,7 +89,8 @@ def _code(r: random.Random) -> str:
 
 def _row(r: random.Random) -> str:
     return json.dumps({
-        "id": f"{r.getrandbits(48):012x}", "at": f"2026-{r.randint(1, 12):02}-{r.randint(1, 28):02}T{r.randint(0, 23):02}:00:00Z",
+        "id": f"{r.getrandbits(48):012x}",
+        "at": f"2026-{r.randint(1, 12):02}-{r.randint(1, 28):02}T{r.randint(0, 23):02}:00:00Z",
         r.choice(WORDS): r.choice(WORDS), "amount": round(r.random() * 1000, 2), "ok": r.random() < 0.9,
     }) + "\n"  # fmt: skip
 
@@ -245,7 +246,8 @@ def _strings(s: Session, i: int) -> list[dict[str, Any]]:
         _kv("gen_ai.operation.name", "chat"), _kv("gen_ai.provider.name", "openai"), _kv("gen_ai.request.model", "gpt-4.1"),
         _kv("gen_ai.response.id", f"resp_{s.name}_{i}"), _kv("gen_ai.usage.output_tokens", 50),
         _kv("gen_ai.usage.input_tokens", s.tokens[i]),
-        _kv("gen_ai.system_instructions", system), _kv("gen_ai.tool.definitions", tools), _kv("gen_ai.input.messages", messages),
+        _kv("gen_ai.system_instructions", system), _kv("gen_ai.tool.definitions", tools),
+        _kv("gen_ai.input.messages", messages),
         _kv("gen_ai.output.messages", _dump([s.messages[n]])),
     ]  # fmt: skip
 
