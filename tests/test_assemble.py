@@ -129,19 +129,25 @@ def openinference_beside_a_body(messages: list[Message]) -> Telling:
     return told({"openinference.span.kind": "LLM", "input.value": body, **dict(_openinference(messages))})
 
 
-def openllmetry(messages: list[Message], system: str = "openai") -> Telling:
-    attributes: dict[str, Any] = {"llm.request.type": "chat", "gen_ai.system": system}
+def _openllmetry(messages: list[Message]) -> Iterator[tuple[str, Any]]:
     for i, message in enumerate(messages):
         for key, value in message.items():
             at = f"gen_ai.prompt.{i}.{key}"
             if key == "tool_calls":
                 for n, call in enumerate(value):
-                    attributes[f"{at}.{n}.id"] = call["id"]
-                    attributes[f"{at}.{n}.name"] = call["function"]["name"]
-                    attributes[f"{at}.{n}.arguments"] = call["function"]["arguments"]
+                    yield f"{at}.{n}.id", call["id"]
+                    yield f"{at}.{n}.name", call["function"]["name"]
+                    yield f"{at}.{n}.arguments", call["function"]["arguments"]
             elif value is not None:
-                attributes[at] = value if isinstance(value, str) else json.dumps(value)
-    return told(attributes)
+                yield at, value if isinstance(value, str) else json.dumps(value)
+
+
+def openllmetry(messages: list[Message], system: str = "openai") -> Telling:
+    return told({"llm.request.type": "chat", "gen_ai.system": system, **dict(_openllmetry(messages))})
+
+
+def openllmetry_limited(messages: list[Message]) -> Telling:
+    return told({"llm.request.type": "chat", **dict(list(_openllmetry(messages))[2:])}, dropped=2)
 
 
 def openllmetry_on_bedrock(messages: list[Message]) -> Telling:
@@ -152,7 +158,7 @@ WHOLE = [
     compact, spaced, broken_lines, nested, batch, openinference, openinference_sorted, openinference_beside_a_body,
     openllmetry, openllmetry_on_bedrock,
 ]  # fmt: skip
-FORMS: list[Callable[[list[Message]], Telling]] = [*WHOLE, cut, openinference_limited]
+FORMS: list[Callable[[list[Message]], Telling]] = [*WHOLE, cut, openinference_limited, openllmetry_limited]
 every_form = pytest.mark.parametrize("form", WHOLE)
 
 
@@ -347,6 +353,7 @@ def test_json_that_looks_like_more_of_the_same(before: str, after: str) -> None:
         ([["a"]], [["a"], "b"]),
         ([["a"]], [["a"], ["b"]]),
         (["a"], ["a", ["b"]]),
+        ([[["a"]]], [[["a"]]]),
         ([[["a"]]], [[["a"]], "b"]),
         ([{"content": 1}, "b"], [{"content": True}, "b"]),
         ([{"content": 1}, "b"], [{"content": 1.0}, "b"]),
@@ -381,6 +388,15 @@ def test_one_history_of_two_providers() -> None:
     for messages in (history, [*history, *MORE]):
         agree(by, openllmetry, messages)
         agree(by, openllmetry_on_bedrock, messages)
+
+
+@pytest.mark.parametrize("form", [openinference_limited, openllmetry_limited])
+def test_what_a_limit_took_is_missing_from_longer_histories_too(
+    form: Callable[[list[Message]], Telling],
+) -> None:
+    by = assembler()
+    for messages in (TURNS, [*TURNS, *MORE]):
+        agree(by, form, messages)
 
 
 def test_attributes_that_come_late_change_what_was_read() -> None:

@@ -156,7 +156,7 @@ def test_a_volatile_value_is_named_once_with_its_characters(systems: list[str]) 
 
     (found,) = analysis.findings
     assert (found.kind, found.severity, found.path) == ("volatile_prefix", "error", "messages[0].parts[0]")
-    assert found.title == "System prompt contains a value that changes every request"
+    assert found.title == "System prompt contains a value that changes between requests"
     assert len(found.calls) == 5
     values = [s.replace(PAD, "").strip(" .") for s in systems[:2]]
     assert all(v.split()[-1] in found.excerpt for v in values)

@@ -10,6 +10,7 @@ from otel_ctx.model import (
     Telling,
     Usage,
 )
+from otel_ctx.rules import normalise_model_id
 from otel_ctx.usage import agree
 
 _CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
@@ -117,11 +118,32 @@ def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
     """Could a call span inside another call span tell of the same request?"""
     if _other_ids(outer.telling, inner.telling):
         return False
+    if _same_words(outer, inner):
+        return True
     if outer.telling.usage is None or inner.telling.usage is None:
         if outer.telling.scope == inner.telling.scope:
             return not (outer.content and inner.content)
         return not _unlike(outer, inner)
     return agree(usage[outer.id], usage[inner.id])
+
+
+def _same_words(outer: Told, inner: Told) -> bool:
+    """One prompt, told by two instrumentations, one inside the other: the numbers may differ a little."""
+    a, b = outer.telling, inner.telling
+    inside = a.start_unix_nano <= b.start_unix_nano and b.end_unix_nano <= a.end_unix_nano + _CLOSE_NS
+    return (
+        inside
+        and a.scope != b.scope
+        and _one_model(a, b)
+        and bool(outer.messages.key)
+        and outer.messages.key == inner.messages.key
+    )
+
+
+def _one_model(a: Telling, b: Telling) -> bool:
+    """Nothing says that two models answered."""
+    mine, theirs = ({normalise_model_id(m) for m in (t.request_model, t.response_model) if m} for t in (a, b))
+    return not mine or not theirs or not mine.isdisjoint(theirs)
 
 
 def _join_across_traces(
@@ -141,6 +163,8 @@ def _join_across_traces(
             by_output[output].append(t)
     partners: dict[str, set[str]] = defaultdict(set)
     for same in by_output.values():
+        if len({(t.telling.scope, t.telling.dialect) for t in same}) < 2:
+            continue
         for i, a in enumerate(same):
             for b in same[i + 1 :]:
                 if b.telling.start_unix_nano > a.telling.end_unix_nano + _CLOSE_NS:
@@ -181,7 +205,7 @@ def _two_clothes(a: Told, b: Told) -> bool:
         return False
     if x.trace_id == y.trace_id and x.parent_id != y.parent_id:
         return False  # inside one trace the tree decides
-    if _other_ids(x, y):
+    if _other_ids(x, y) or not _one_model(x, y) or (x.service and y.service and x.service != y.service):
         return False
     outer, inner = (x, y) if x.start_unix_nano <= y.start_unix_nano else (y, x)
     return inner.end_unix_nano <= outer.end_unix_nano + _CLOSE_NS

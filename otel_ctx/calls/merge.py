@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -150,9 +150,17 @@ def _merge_usage(usages: list[Usage]) -> Usage:
             reasoning=merged.reasoning if merged.reasoning is not None else u.reasoning,
             semantics=merged.semantics or u.semantics,
             semantics_evidence=merged.semantics_evidence or u.semantics_evidence,
-            conflicts=tuple(dict.fromkeys((*merged.conflicts, *u.conflicts))),
+            conflicts=tuple(dict.fromkeys((*merged.conflicts, *u.conflicts, *_differ(merged, u)))),
         )
     return merged
+
+
+def _differ(a: Usage, b: Usage) -> Iterator[str]:
+    """Both numbers, where two spans of one call do not agree."""
+    for name in ("input", "output"):
+        x, y = getattr(a, name), getattr(b, name)
+        if x is not None and y is not None and x != y:
+            yield f"{name} {x:,} on one span, {y:,} on another"
 
 
 def _unreported(usage: Usage) -> Usage:

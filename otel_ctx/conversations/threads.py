@@ -321,9 +321,7 @@ class Threads:
         return previous
 
     def _other_agent(self, old: Prompt, new: Prompt) -> bool:
-        """Other tools and a system prompt with nothing in common: a hand-off, not a change."""
-        if {s.name for s in old.tools} == {s.name for s in new.tools}:
-            return False
+        """A system prompt with nothing in common with the one before: a hand-off, not a change."""
         a, b = _system(old), _system(new)
         if a is None or b is None or a.digest == b.digest:
             return False

@@ -19,6 +19,9 @@ def text(attributes: Mapping[str, Any], *keys: str) -> str:
     return ""
 
 
+_LARGEST = 2**63 - 1  # OTLP's integers; more than that is no count of anything
+
+
 def number(attributes: Mapping[str, Any], *keys: str) -> int | None:
     """The first of ``keys`` that holds a number (or the text of one), as an int; None where none does."""
     for key in keys:
@@ -26,9 +29,11 @@ def number(attributes: Mapping[str, Any], *keys: str) -> int | None:
         if value is None or isinstance(value, bool):
             continue
         try:
-            return int(value)
+            found = int(value)
         except (TypeError, ValueError, OverflowError):
             continue
+        if abs(found) <= _LARGEST:
+            return found
     return None
 
 

@@ -164,17 +164,16 @@ class Assembler:
         if isinstance(value, History):
             size, digest, whole = self._runs.of(value.pairs, f"{encoding} {value.dialect}".encode())
         else:
-            if is_batch(value):
-                value = value[0]
-            if not isinstance(value, list) or is_batch(value):
+            messages = value[0] if is_batch(value) else value
+            if not isinstance(messages, list) or is_batch(messages):
                 return self._whole(value, encoding)
-            size, digest, whole = self._lists.of(value, encoding.encode())
+            size, digest, whole = self._lists.of(messages, encoding.encode())
         base = self._chains.get(digest) if size else None
         if base is not None and digest == whole:
             return base, set()
         if base is None:
             size, base = 0, EMPTY
-        new = value.since(size, base.messages) if isinstance(value, History) else value[size:]
+        new = value.since(size, base.messages) if isinstance(value, History) else messages[size:]
         if new is None:
             base, new = EMPTY, value.every()
         chain, masked = self._extended(base, new, encoding)

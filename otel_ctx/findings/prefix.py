@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from otel_ctx.findings.loss import loss_of
@@ -14,7 +15,20 @@ from otel_ctx.parts import is_mask, loads
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
 _SUMMARY_TOKENS = 40  # less is a placeholder
 _REPLACED = 4  # segments that a summary replaces, at least
+_AROUND = 60  # characters on each side of a difference in which a mask would stand
+_MASK_WITHIN = re.compile(
+    r"[\[<({*][^\[\]<>(){}\n]{0,40}(?:redacted|masked|scrubbed|removed)[^\[\]<>(){}\n]{0,40}[\]>)}*]", re.I
+)
+_CUT_MARK = re.compile(
+    r"\s*(?:\.\.\.|…)?\s*(?:[\[(<]?\s*(?:truncated|cut off|clipped)\b.{0,60})?\s*", re.I | re.S
+)
 _CUT_TAIL = 96  # characters at the end of a text that was cut which may be the mark of the cut
+_SLOW = (
+    "a date",
+    "a number",
+    "a counter",
+)  # what may change once in a while; a clock time, an id or a hash does not
+_HELD = 3
 _NOTHING: tuple[Segment, ...] = ()
 
 _WHY: dict[Reason, tuple[str, Lost | None]] = {
@@ -89,6 +103,9 @@ def doubtful(step: Step) -> Iterator[NotChecked]:
         yield NotChecked(check, f"contents are masked. {fix}", (id_,))
     elif any(s.method == "unmeasured" and s.kind not in ("image", "file") for s in sides):
         yield NotChecked(check, "the text that differs was not recorded", (id_,))
+    elif _at_a_mask(step, at):
+        fix = fix_for("masked", step.call.scope, step.call.scope_version)
+        yield NotChecked(check, f"words are masked where the texts differ. {fix}", (id_,))
     elif _at_a_cut(step, at):
         yield NotChecked(check, "the text differs where it was cut when it was recorded", (id_,))
     elif any(s.inferred for s in sides):
@@ -101,8 +118,27 @@ def doubtful(step: Step) -> Iterator[NotChecked]:
         )
 
 
+def _at_a_mask(step: Step, at: Break) -> bool:
+    """One of the texts has a mask where they differ, so that what stood there is not known."""
+    if at.change != "modified" or at.char_offset is None:
+        return False
+    for s in (at.before, at.after):
+        text = (step.text(s.digest) or "") if s is not None else ""
+        around = text[max(0, at.char_offset - _AROUND) : at.char_offset + _AROUND]
+        if any(m.end() >= min(at.char_offset, _AROUND) >= m.start() for m in _MASK_WITHIN.finditer(around)):
+            return True
+    return False
+
+
 def _at_a_cut(step: Step, at: Break) -> bool:
-    """Values were cut, and the difference lies where such a cut would: at the end of a text, or in the last one."""
+    """A text goes on where the other ends in a mark of a cut; or values were cut, and the difference lies where such a cut
+    would: at the end of a text, or in the last one."""
+    texts = [step.text(s.digest) or "" for s in (at.before, at.after) if s is not None]
+    if at.change == "modified" and at.char_offset is not None and len(texts) == 2:
+        shorter = min(texts, key=len)
+        rest = shorter[at.char_offset :]
+        if at.char_offset and rest.strip() and _CUT_MARK.fullmatch(rest):
+            return True
     calls = [c for c in (step.call, step.compared) if c is not None]
     if not any({"value_cut", "message_cut"} & set(c.completeness.reasons) for c in calls):
         return False
@@ -173,13 +209,13 @@ def volatile_prefix(step: Step) -> Iterator[Finding]:
     if found is None:
         return
     what = found.what or ("a value of no known class" if _differed_before(step, at) else "")
-    if not what:
+    if not what or (what in _SLOW and _held_before(step, at)):
         return
     loss = loss_of(step, at)
     yield Finding(
         kind="volatile_prefix",
         severity="error",
-        title=f"{_holder(at)} contains a value that changes every request",
+        title=f"{_holder(at)} contains a value that changes between requests",
         detail=f"{at.path} holds {what} that changes, from character {found.start} on.",
         fix=f"{_advice(at)} {_behind(step.call)}",
         calls=(step.call.id,),
@@ -247,6 +283,11 @@ def _difference(step: Step, at: Break) -> Difference | None:
 def _excerpt(step: Step, at: Break, found: Difference) -> str:
     before, after = (step.text(s.digest) if s is not None else None for s in (at.before, at.after))
     return excerpt(before, after, found) if before is not None and after is not None else ""
+
+
+def _held_before(step: Step, at: Break) -> bool:
+    """Did the place hold for several requests and change for the first time now? Then it changes now and then."""
+    return step.reading.turn > _HELD and not any(b.path == at.path for b in step.breaks)
 
 
 def _differed_before(step: Step, at: Break) -> bool:

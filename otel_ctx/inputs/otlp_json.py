@@ -237,14 +237,20 @@ def _id(record: Any, field: str, size: int) -> str:
         raise _MalformedError(f"{field} {error}") from error
 
 
+_TOO_LARGE = 2**64
+
+
 def _int(record: Any, field: str) -> int:
     value = record.get(field)
     if value is None:
         return 0
     try:
-        return int(value)
+        number = int(value)
     except _ODD as error:
         raise _MalformedError(f"{field} is no number") from error
+    if not 0 <= number < _TOO_LARGE:
+        raise _MalformedError(f"{field} is no 64-bit number")
+    return number
 
 
 def _enum(value: Any, prefix: str, numbers: Mapping[str, int]) -> int:

@@ -258,11 +258,22 @@ def _from(chain: Chain, start: int) -> list[Segment]:
     return [s for new in reversed(links) for s in new]
 
 
+_ROLES = frozenset({
+    "system", "developer", "user", "human", "assistant", "model", "ai", "tool", "function", "tool_result", "tool-call",
+    "tool-response", "thinking",
+})  # fmt: skip
+
+
+def _name(name: str, text: TextOf | None) -> str:
+    """A tool's name; what has not the form of one may be prompt text that strayed."""
+    return name if not name or text is not None or _WORD.fullmatch(name) else "(no name)"
+
+
 def _segment(s: Segment, text: TextOf | None) -> dict[str, Any]:
     out: dict[str, Any] = {
         "kind": s.kind,
-        "role": s.role or None,
-        "name": s.name or None,
+        "role": s.role if s.role.lower() in _ROLES else None,
+        "name": _name(s.name, text) or None,
         "path": s.path,
         "bytes": s.bytes,
         "tokens": s.tokens,

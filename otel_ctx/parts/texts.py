@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import orjson
 
-_MASKS = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<elided>"})
-_LONGEST = max(map(len, _MASKS))
+_HIDDEN = r"redacted|masked|filtered|removed|scrubbed|elided|hidden|censored|obfuscated|pii|sensitive"
+_MASK = re.compile(
+    rf"_{{2}}redacted_{{2}}|[*█]{{3,}}|[xX]{{4,}}|REDACTED|MASKED|[\[<({{]+[^\[\]<>(){{}}]*\b(?:{_HIDDEN})\b[^\[\]<>(){{}}]*[\]>)}}]+",
+    re.IGNORECASE,
+)
+_LONGEST = 80
 
 
 def is_mask(text: str) -> bool:
     """Is it what instrumentations put where content was hidden? Such is never prompt text."""
-    return len(text) <= _LONGEST and text in _MASKS  # asking the set alone would hash megabytes
+    return len(text) <= _LONGEST and _MASK.fullmatch(text.strip()) is not None
 
 
 def loads(text: str) -> Any:
@@ -66,8 +71,7 @@ def salvage(text: str) -> Any:
     text stops, a key without a value is dropped. Raises ValueError where it was not cut but broken."""
     closers: list[str] = []
     in_string = escaped = False
-    safe = 0  # the end of the last position at which the text could stop
-    safe_closers: list[str] = []
+    safe = 0  # the last position at which the text could stop; what is open there is what is open at the end
     for i, c in enumerate(text):
         if in_string:
             if escaped:
@@ -81,13 +85,13 @@ def salvage(text: str) -> Any:
             in_string = True
         elif c in "{[":
             closers.append("}" if c == "{" else "]")
-            safe, safe_closers = i + 1, closers.copy()
+            safe = i + 1
         elif c in "}]":
             if not closers or closers.pop() != c:
                 raise ValueError("not JSON that was cut")
-            safe, safe_closers = i + 1, closers.copy()
+            safe = i + 1
         elif c == ",":
-            safe, safe_closers = i, closers.copy()
+            safe = i
     if not closers:
         raise ValueError("not JSON that was cut")
     tail = "".join(reversed(closers))
@@ -102,7 +106,7 @@ def salvage(text: str) -> Any:
             return loads(text + tail)
         except ValueError:
             pass
-    return loads(text[:safe] + "".join(reversed(safe_closers)))
+    return loads(text[:safe] + tail)
 
 
 def _drop_open_escape(text: str) -> str:
