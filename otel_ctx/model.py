@@ -455,6 +455,7 @@ class Said:
     findings: tuple[Finding, ...]
     not_checked: tuple[NotChecked, ...]
     again: bool = False  # another span tells of a call that was told before: nothing is to be counted
+    ignored: tuple[str, ...] = ()  # kinds that were found and left out, as the settings want it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -491,3 +492,4 @@ class Analysis:
         tuple[str, int], ...
     ]  # scopes that look like a model's telemetry but that no dialect knows
     text: Callable[[str], str | None]
+    ignored: tuple[tuple[str, int], ...] = ()  # (kind, calls) of findings that the settings leave out

@@ -150,22 +150,22 @@ def test_a_damaged_line_in_the_middle(write: Any) -> None:
 
 
 def test_what_else_stands_in_the_file_is_told_once(write: Any) -> None:
-    noise = b'{"level": "info"}\n' * 500
+    noise = b'{"message": "info"}\n' * 500
     path = write("d.jsonl", noise + line(1) + b"\nnoise\nnoise\n" + line(2) + b'\n{"resourceMetrics": []}\n')
     found = list(read([path]))
     assert names(found) == ["span 1", "span 2"]
     assert skipped(found) == [
-        Skipped("d.jsonl:1-500", "no telemetry of a known format (keys level)"),
+        Skipped("d.jsonl:1-500", "no telemetry of a known format (keys message)"),
         Skipped("d.jsonl:502-503", "no JSON"),
         Skipped("d.jsonl:505", "OTLP metrics, which hold no spans"),
     ]
 
 
 def test_notes_do_not_pile_up(write: Any) -> None:
-    path = write("d.jsonl", b'{"a": 1}\n{"b": 1}\n' * 3000)
+    path = write("d.jsonl", b'{"type": 1}\n{"kind": 1}\n' * 3000)
     waiting = read([path])
     assert len(next(waiting).skipped) >= 1000
-    with pytest.raises(InputError, match=r"d\.jsonl:1: no telemetry of a known format \(keys a\)"):
+    with pytest.raises(InputError, match=r"d\.jsonl:1: no telemetry of a known format \(keys type\)"):
         list(waiting)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
@@ -170,6 +172,28 @@ def test_what_fails_here_changes_nothing_there(
     inner, spans = Recorder(), chats(2)
     assert ContextSpanExporter(inner, analyzer=analyzer).export(spans) is OK
     assert [s.context for s in inner.spans] == [s.context for s in spans]
+
+
+def test_batches_are_counted_by_how_they_went() -> None:
+    reader = InMemoryMetricReader()
+    analyzer = Analyzer(SETTINGS, MeterProvider([reader], shutdown_on_exit=False))
+    exporter = ContextSpanExporter(Recorder(OK, FAILED, ValueError("no")), analyzer=analyzer)
+    for n in range(2):
+        exporter.export(chats(n + 1))
+    with pytest.raises(ValueError, match="no"):
+        exporter.export(chats(1))
+    analyzer.discard()
+    data = reader.get_metrics_data()
+    assert data is not None
+    counted = {
+        str((p.attributes or {})["success"]): p.value  # type: ignore[union-attr]
+        for r in data.resource_metrics
+        for s in r.scope_metrics
+        for m in s.metrics
+        if m.name == "otelctx.self.exports"
+        for p in m.data.data_points
+    }
+    assert counted == {"true": 1, "false": 2}
 
 
 def test_an_empty_batch(analyzer: Analyzer) -> None:

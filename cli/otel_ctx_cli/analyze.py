@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -23,8 +24,16 @@ if TYPE_CHECKING:
     from otel_ctx.model import Analysis, Finding
     from otel_ctx.outputs.report import Inputs
 
-_SEVERITIES = ("error", "warning", "info")  # as in otel_ctx.model, which --help does not wait for
+# As in otel_ctx, which --help does not wait for.
+_SEVERITIES = ("error", "warning", "info")
+_FORMATS = ("otlp-protobuf", "otlp-json")
+_KINDS = (
+    "volatile_prefix", "prefix_changed", "moved_segment", "compaction", "tools_reordered", "tool_schema_key_order",
+    "tools_changed", "window_exceeded", "headroom_low", "content_not_captured", "content_truncated",
+    "attributes_dropped", "usage_missing", "usage_inconsistent", "double_instrumentation", "unknown_dialect",
+)  # fmt: skip
 _GATE_MET = 1
+_NAMED = 5  # models on one line of stderr
 _UNITS = {"k": 1_000, "m": 1_000_000}
 
 
@@ -80,7 +89,11 @@ def _pair(value: str, form: str) -> tuple[str, str]:
     return name.strip(), said.strip()
 
 
-@click.command(short_help="Read dumps of spans and report what was found.", no_args_is_help=True)
+@click.command(
+    short_help="Read dumps of spans and report what was found.",
+    no_args_is_help=True,
+    epilog=f"Kinds of findings, for --ignore: {', '.join(_KINDS)}.",
+)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
 @click.option(
     "--json", "json_path", metavar="FILE", type=click.Path(), help="Write the report as JSON; - is stdout."
@@ -88,18 +101,23 @@ def _pair(value: str, form: str) -> tuple[str, str]:
 @click.option(
     "--include-text", is_flag=True, help="Put the prompts' text into the JSON. Without it, none is there."
 )
+@click.option("--redact", is_flag=True, help="No prompt text on the screen either.")
 @click.option(
     "--format",
     "format_",
     metavar="NAME",
     callback=_formats,
-    help="Format of the input. [default: told by its content]",
+    help=f"Format of the input: {' or '.join(_FORMATS)}. [default: told by its content]",
 )
 @click.option(
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 where a finding is at least this severe."
 )
 @click.option(
-    "--ignore", metavar="KIND", multiple=True, callback=_kinds, help="Leave findings of this kind out."
+    "--ignore",
+    metavar="KIND",
+    multiple=True,
+    callback=_kinds,
+    help="Leave findings of this kind out (kinds: below).",
 )
 @click.option(
     "--limit",
@@ -127,6 +145,7 @@ def command(
     paths: tuple[str, ...],
     json_path: str | None,
     include_text: bool,
+    redact: bool,
     format_: str | None,
     fail_on: str | None,
     ignore: frozenset[str],
@@ -141,17 +160,22 @@ def command(
     """  # fmt: skip
     if include_text and json_path is None:
         raise click.UsageError("--include-text is about the JSON: it needs --json FILE.")
+    if include_text and redact:
+        raise click.UsageError("--include-text and --redact contradict each other.")
     if json_path not in (None, "-"):
         _writable(Path(str(json_path)), paths)
 
     from otel_ctx.context import Limits
     from otel_ctx.engine import Settings
+    from otel_ctx.outputs.escape import escape
     from otel_ctx.outputs.report import build, dumps, reconcile
 
     settings = Settings(limits=Limits(windows=windows, models=models), ignore=ignore)
     with _no_collector():
         analysis, inputs = _analysis(paths, format_, settings)
         reconcile(analysis.readings)
+        for words in _unused(analysis, windows, models):
+            click.echo(escape(words), err=True)
         if json_path is not None:
             data = dumps(build(analysis, inputs, include_text=include_text))
         if json_path == "-":
@@ -161,16 +185,36 @@ def command(
         else:
             if json_path is not None:
                 _replace(Path(json_path), data)
-            _print(analysis, inputs, verbose)
+            _print(analysis, inputs, verbose, show_text=not redact)
     if fail_on is not None:
         _gate(context, analysis, inputs, fail_on)
 
 
-def _print(analysis: Analysis, inputs: Inputs, verbose: int) -> None:
+def _print(analysis: Analysis, inputs: Inputs, verbose: int, *, show_text: bool) -> None:
     from otel_ctx.outputs.text import render
     from otel_ctx_cli.terminal import print_lines, width
 
-    print_lines(render(analysis, inputs, width=width(), verbose=verbose))
+    print_lines(render(analysis, inputs, width=width(), verbose=verbose, show_text=show_text))
+
+
+def _unused(analysis: Analysis, windows: Mapping[str, int], models: Mapping[str, str]) -> Iterator[str]:
+    """What --limit and --model say of models that are not there: a slip of the pen, mostly."""
+    if not (windows or models) or not analysis.readings:
+        return
+    from otel_ctx.context import Limits, known_model
+    from otel_ctx.rules import load
+
+    used = dict.fromkeys(r.call.model for r in analysis.readings if r.call.model)
+    real = {known_model(model, Limits(models=models)) for model in used}
+    more = f" and {len(used) - _NAMED:,} more" if len(used) > _NAMED else ""
+    there = f"there are: {', '.join(list(used)[:_NAMED])}{more}" if used else "no call names its model"
+    for option, patterns, known in (("--limit", windows, {*used, *real}), ("--model", models, {*used})):
+        for pattern in patterns:
+            if not any(fnmatchcase(model, pattern) for model in known):
+                yield f"{option} {pattern}: no call uses such a model; {there}"
+    for name, model in models.items():
+        if load().window(model) is None and not any(fnmatchcase(model, pattern) for pattern in windows):
+            yield f"--model {name}={model}: {model} is not in the model table; --limit can tell its window"
 
 
 # ---- reading

@@ -24,7 +24,9 @@ def restored(call: Call, previous: Call) -> Call:
     else:
         return call
     head = [replace(s, inferred=True) for s in old[:-overlap]]
-    chain = grown(EMPTY_CHAIN, head + new, call.prompt.messages.messages)
+    # the half of a message that was left begins at a part of its own: its place is that of the other call
+    both = [replace(s, path=o.path) for s, o in zip(new, old[-overlap:], strict=False)]
+    chain = grown(EMPTY_CHAIN, head + both + new[overlap:], call.prompt.messages.messages)
     system = call.prompt.system
     if not system and "system" in call.completeness.lost:
         system = tuple(replace(s, inferred=True) for s in previous.prompt.system)

@@ -45,6 +45,7 @@ _LIKE_JSON = re.compile(r'\s*(\[\s*[\[{"\]]|\{\s*["}])')
 _TAIL = 48  # characters before the end of a known prefix that are compared before its digest is
 _HEAD = 64
 _PIECE = 1 << 16
+_FEW = 4  # messages are sooner read than looked for
 _RECENT = 64  # known prefixes looked at per head
 
 
@@ -193,26 +194,31 @@ class Assembler:
         segments: list[Segment] = []
         masked = False
         messages = messages_of(value, base.messages)
+        read = self._message if len(messages) > _FEW else self._new_message
         for index, message in enumerate(messages, base.messages):
-            found, hidden = self._message(message, index, encoding)
+            found, hidden = read(message, index, encoding)
             segments += found
             masked = masked or hidden
         return grown(base, segments, base.messages + len(messages)), masked
 
     def _message(self, message: Any, index: int, encoding: str) -> tuple[tuple[Segment, ...], bool]:
+        """A message's segments and whether it held masks; it may have stood at ``index`` before."""
         digest = _digest_of(message)
-        key = (digest, index, encoding) if digest is not None else None
-        known = self._messages.get(key) if key is not None else None
+        if digest is None:
+            return self._new_message(message, index, encoding)
+        key = (digest, index, encoding)
+        known = self._messages.get(key)
         if known is not None:
             return known, False
+        segments, masked = self._new_message(message, index, encoding)
+        if not masked:
+            self._messages.put(key, segments)
+        return segments, masked
+
+    def _new_message(self, message: Any, index: int, encoding: str) -> tuple[tuple[Segment, ...], bool]:
         parts = read_message(message, index)
         seen = _unmasked(parts)
-        segments = tuple(self.segment(p, encoding) for p in seen)
-        if len(seen) < len(parts):
-            return segments, True
-        if key is not None:
-            self._messages.put(key, segments)
-        return segments, False
+        return tuple(self.segment(p, encoding) for p in seen), len(seen) < len(parts)
 
     def append(self, base: Chain, other: Chain) -> Chain:
         """``base`` and then the segments of ``other``, their paths counted on from ``base``."""

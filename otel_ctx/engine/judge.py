@@ -80,11 +80,14 @@ class Judge:
         thread = self._thread(placed.conversation)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]
-        findings = tuple(r for r in results if isinstance(r, Finding) and r.kind not in self._settings.ignore)
+        found, ignore = [r for r in results if isinstance(r, Finding)], self._settings.ignore
+        findings = tuple(f for f in found if f.kind not in ignore)
         kinds = tuple(dict.fromkeys(f.kind for f in findings))
+        ignored = tuple(dict.fromkeys(f.kind for f in found if f.kind in ignore))
         reading = replace(step.reading, findings=kinds) if kinds else step.reading
         self._keep(thread, reading, placed)
-        return Said(reading, findings, tuple(r for r in results if isinstance(r, NotChecked)))
+        unchecked = tuple(r for r in results if isinstance(r, NotChecked))
+        return Said(reading, findings, unchecked, ignored=ignored)
 
     def conversations(self) -> tuple[Conversation, ...]:
         """Those that are remembered, in the order of their first calls."""

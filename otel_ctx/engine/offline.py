@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from otel_ctx.calls import fold
@@ -38,11 +39,17 @@ class Engine:
         for s in said:
             found += [(f, s.reading) for f in s.findings]
             found += [(n, s.reading) for n in s.not_checked]
-        findings, not_checked = gather(found)
+        readings = tuple(s.reading for s in said)
+        findings, not_checked = gather(found, readings)
+        ignored = Counter(kind for s in said for kind in s.ignored)
         foreign = tuple(sorted(intake.foreign.items()))
-        findings += tuple(f for f in unknown_dialects(foreign) if f.kind not in self._settings.ignore)
+        for finding in unknown_dialects(foreign):
+            if finding.kind in self._settings.ignore:
+                ignored[finding.kind] += len(finding.calls)
+            else:
+                findings += (finding,)
         return Analysis(
-            readings=tuple(s.reading for s in said),
+            readings=readings,
             conversations=judge.conversations(),
             findings=findings,
             not_checked=not_checked,
@@ -52,4 +59,5 @@ class Engine:
             unassigned_bytes=sum(o.content for o in folded.orphans),
             foreign=foreign,
             text=intake.texts.get,
+            ignored=tuple(sorted(ignored.items())),
         )

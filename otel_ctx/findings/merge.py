@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from otel_ctx.findings.window import brought_up_to_date
 from otel_ctx.model import SEVERITIES, Evidence, Finding, NotChecked, Reading
 
 _DRIFT = 32  # characters by which one place may differ between two breaks
 _EVIDENCE: tuple[Evidence, ...] = ("confirmed", "reported", "predicted", "inferred", "unknown")
 _ONE_TEXT = ("prefix_changed", "tools_changed")
+_STATE = "headroom_low"  # of which only the newest counts
 
 _Key = tuple[str, ...]
 _Place = tuple[str, str, str]
@@ -17,16 +19,28 @@ _Place = tuple[str, str, str]
 
 def gather(
     found: Sequence[tuple[Finding | NotChecked, Reading]],
+    readings: Sequence[Reading] = (),
 ) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
-    """``found``: what the checks said, in the order of the calls. The same kind, title and path in the same service and
-    agent is one finding, over all conversations. A change whose place turns out to hold a value that changes every
-    time is part of that. The worst come first, then those that cost most."""
+    """``found``: what the checks said, in the order of the calls; ``readings``: all of these.
+
+    The same kind, title and path in the same service and agent is one finding, over all conversations; how full the
+    window is, is one for each conversation, as it stands at last. A change whose place turns out to hold a value that
+    changes every time is part of that. The first call of a conversation is not among those that were not checked: nothing
+    stands before it. The worst come first, then those that cost most."""
     volatile = _volatile_places(found)
+    newest = {r.conversation: r for r in readings if r.context.usage is not None}
+    followed = {r.conversation for r in readings if r.turn > 1}
     groups: dict[_Key, list[Finding]] = defaultdict(list)
     unchecked: dict[tuple[str, str], list[str]] = defaultdict(list)
     for said, reading in found:
         if isinstance(said, NotChecked):
+            # A call that stands alone may continue one that nothing tells of; the first of several does not.
+            if reading.relation == "new" and reading.conversation in followed:
+                continue
             unchecked[(said.check, said.why)].extend(said.calls)
+        elif said.kind == _STATE:
+            last = newest.get(reading.conversation, reading)
+            groups[(said.kind, reading.conversation)].append(brought_up_to_date(said, reading, last))
         else:
             groups[_folded(said, reading, volatile) or _key(said, reading)].append(said)
     merged = [_merged(key, group) for key, group in groups.items()]
@@ -72,10 +86,10 @@ def _folded(f: Finding, reading: Reading, volatile: dict[_Place, list[tuple[int,
 
 def _merged(key: _Key, group: list[Finding]) -> Finding:
     own = [f for f in group if f.kind == key[0]]
-    first = own[0]
+    first = own[-1] if key[0] == _STATE else own[0]
     calls = tuple(dict.fromkeys(c for f in group for c in f.calls))
     detail = first.detail
-    if any(f.detail != detail for f in own[1:]):
+    if key[0] != _STATE and any(f.detail != detail for f in own[1:]):
         detail = f"{detail} (The first of {len(calls):,} calls.)"
     losses = sorted(f.tokens for f in group if f.tokens)
     if losses:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from otel_ctx.findings.step import Step
-from otel_ctx.model import Band, Context, Finding
+from otel_ctx.model import Band, Context, Finding, Reading
 
 _RANK: dict[Band, int] = {"unknown": 0, "ok": 0, "low": 1, "critical": 2, "exceeded": 3}
 _TOO_LONG = re.compile(
@@ -25,14 +26,34 @@ def headroom_low(step: Step) -> Iterator[Finding]:
     yield Finding(
         kind="headroom_low",
         severity="warning",
-        title="The context window is nearly full"
-        if now.band == "critical"
-        else "Room in the context window gets short",
+        title=_title(now),
         detail=_figures(now),
         fix=_FIX,
         calls=(step.call.id,),
         evidence="reported" if now.usage_method == "exact" else "predicted",
     )
+
+
+def brought_up_to_date(finding: Finding, said_at: Reading, newest: Reading) -> Finding:
+    """What ``headroom_low`` said at one call, with the figures of its conversation's newest one."""
+    now = newest.context
+    if newest.call.id == said_at.call.id:
+        return finding
+    if now.band not in ("low", "critical"):
+        end = " There is room again since." if now.band == "ok" else ""
+        return replace(finding, detail=f"At turn {said_at.turn}: {finding.detail}{end}")
+    return replace(
+        finding,
+        title=_title(now),
+        detail=f"By turn {newest.turn}: {_figures(now)}",
+        evidence="reported" if now.usage_method == "exact" else "predicted",
+    )
+
+
+def _title(now: Context) -> str:
+    if now.band == "critical":
+        return "The context window is nearly full"
+    return "Room in the context window gets short"
 
 
 def window_exceeded(step: Step) -> Iterator[Finding]:
@@ -61,7 +82,7 @@ def _figures(now: Context) -> str:
     reserve = f" and {now.reserve:,} reserved for the answer" if now.reserve else ""
     words = f"{about}{now.usage:,} of {now.limit:,} tokens used ({now.usage / now.limit:.0%}){reserve}"
     if now.headroom is not None:
-        words += f", {max(now.headroom, 0):,} left"
-    if now.headroom_turns is not None and now.growth is not None:
+        words += f", {now.headroom:,} left" if now.headroom > 0 else ", no room left"
+    if (now.headroom or 0) > 0 and now.headroom_turns is not None and now.growth is not None:
         words += f": about {now.headroom_turns:g} turns at {now.growth:,.0f} tokens a turn"
     return f"{words[:1].upper()}{words[1:]}."

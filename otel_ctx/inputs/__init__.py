@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import io
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -257,12 +256,20 @@ class _Unread:
         self._why = ""
 
 
+# Only keys that are words of formats are told: any other may hold what a person wrote.
+_FAMILIAR = frozenset(
+    "batches data error events id items kind logs message messages metrics model name object observations records request "
+    "resource response result results scope spans trace traceId traces type value values version".split()
+)
+
+
 def _stranger(document: Any) -> str:
     if not isinstance(document, dict):
         return _UNKNOWN
     if "resourceMetrics" in document or "resource_metrics" in document:
         return _METRICS
-    return f"{_UNKNOWN} (an object of {len(document)} keys)"
+    keys = [key for key in document if key in _FAMILIAR][:4]
+    return _UNKNOWN + (f" (keys {', '.join(keys)})" if keys else "")
 
 
 def _head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:

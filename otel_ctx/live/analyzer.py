@@ -41,7 +41,7 @@ _WATCHED = 40.0  # s after the last call: all have settled by then
 _LOGS_WAITING = 2048
 _SOURCES = 100
 _LEAST_BUDGET = 2.0  # s for a batch: the first one loads tables and a vocabulary
-_FORK_WAIT = 1.0  # s that a fork may be held up
+_FORK_WAIT = 10.0  # s that a fork may be held up: the first batch imports the engine and loads its tables
 _EXIT_BUDGET = 5.0  # s for what waits at exit
 _FAILURES = 3  # of the engine as a whole, in a row: then it is replaced
 
@@ -112,6 +112,7 @@ class Analyzer:
         self._evicted = 0
         self._results: OrderedDict[Key, Enrichment | None] = OrderedDict()
         self._records: deque[ReadableLogRecord] = deque(maxlen=_LOGS_WAITING)
+        self._exports: deque[bool] = deque(maxlen=_LOGS_WAITING)
         self._impatient: set[int] = set()
         self._forking: set[int] = set()
         self._finishing = False
@@ -157,7 +158,8 @@ class Analyzer:
         self._exporters.add(exporter)
 
     def exported(self, success: bool) -> None:
-        self._instruments.exports(success)
+        """Counted with the next batch: recording takes locks of the SDK, which no fork may meet in the middle."""
+        self._exports.append(success)
 
     def closed(self, exporter: Exporting) -> None:
         """``exporter`` sends nothing more. After the last one nothing can come that would add to a call."""
@@ -171,6 +173,7 @@ class Analyzer:
             try:
                 if self._records:
                     self._analyse({}, None)
+                self._settle()
                 if self._engine is not None:
                     self._record_settled(self._engine.drain())
             except BaseException as error:
@@ -311,6 +314,8 @@ class Analyzer:
             self._evicted = self._engine.evicted
 
     def _settle(self) -> None:
+        while self._exports:
+            self._instruments.exports(self._exports.popleft())
         if self._engine is None:
             return
         try:

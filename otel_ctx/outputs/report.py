@@ -72,6 +72,7 @@ def build(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> 
         "calls": calls,
         "conversations": [_conversation(c) for c in analysis.conversations],
         "findings": [_finding(f, include_text) for f in analysis.findings],
+        "ignored": [{"kind": kind, "calls": calls} for kind, calls in analysis.ignored],
         "not_checked": [
             {"check": n.check, "why": n.why, "calls": list(n.calls)} for n in analysis.not_checked
         ],

@@ -12,7 +12,7 @@ from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs, totals
 from otel_ctx.outputs.text.breaks import breaks
 from otel_ctx.outputs.text.conversations import conversations
-from otel_ctx.outputs.text.findings import STYLES, findings, ordered, tally, unseen
+from otel_ctx.outputs.text.findings import STYLES, findings, ignored, ordered, tally, unseen
 from otel_ctx.outputs.text.layout import (
     BLANK,
     NOTHING,
@@ -82,9 +82,17 @@ def _verdict(seen: View) -> Iterator[Line]:
         yield line(Run(tally(analysis.findings), STYLES[first.severity]))
         if len(analysis.findings) > 1:
             yield from paragraph(escape(first.title), seen.width, 0, "", "first   ")
+        yield from _ignored(seen)
         return
+    yield from _ignored(seen)
+    else_ = " else" if analysis.ignored else ""
     whole = all(r.call.completeness.status == "full" for r in analysis.readings)
     if whole and not analysis.not_checked and not seen.inputs.skipped:
-        yield line(Run("Nothing found.", "good"))
+        yield line(Run(f"Nothing{else_} found.", "" if else_ else "good"))
     else:
-        yield line("Nothing found in what could be seen.")
+        yield line(f"Nothing{else_} found in what could be seen.")
+
+
+def _ignored(seen: View) -> Iterator[Line]:
+    if seen.analysis.ignored:
+        yield from paragraph(ignored(seen.analysis), seen.width, 0, "", "ignored ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from otel_ctx.model import Break, Reading, Segment
+from otel_ctx.model import Break, Reading, Relation, Segment
 from otel_ctx.outputs.escape import cells, escape
 from otel_ctx.outputs.text.layout import (
     BLANK,
@@ -19,12 +19,15 @@ from otel_ctx.outputs.text.layout import (
     many,
     more,
     number,
+    paragraph,
 )
 from otel_ctx.outputs.text.view import View
 
 _SHOWN = 4
 _INDENT = 4
 _CHANGES = {"modified": "changed", "added": "inserted", "removed": "gone", "reordered": "order changed"}
+_KEEPING: frozenset[Relation] = frozenset({"continues", "rewrites", "compacted"})
+_CHECKS = ("prefix_changed", "tools_changed")
 _BESIDE = 400  # characters beside a difference that can be of use on a screen
 
 
@@ -32,6 +35,7 @@ def breaks(view: View) -> Iterator[Line]:
     """One entry for each place and kind of change, the costliest first, with its first occurrence as the example."""
     broken = [r for r in view.analysis.readings if r.break_ is not None]
     if not broken:
+        yield from _held(view)
         return
     groups: dict[tuple[str, ...], list[Reading]] = {}
     for reading in broken:
@@ -47,6 +51,43 @@ def breaks(view: View) -> Iterator[Line]:
     if len(shown) < len(ordered):
         yield BLANK
         yield from more(len(ordered) - len(shown), "place", 2)
+
+
+def _held(view: View) -> Iterator[Line]:
+    """That nothing broke is said of the calls that were compared, and of no others."""
+    pairs = []
+    for reading in view.analysis.readings:
+        old = view.readings.get(reading.previous or "")
+        if old is not None and reading.relation in _KEEPING and not _handed_on(old, reading):
+            pairs.append((reading, old))
+    if not pairs:
+        return
+    unchecked = {c for n in view.analysis.not_checked if n.check in _CHECKS for c in n.calls}
+    held = sum(r.call.id not in unchecked and _kept_all(old, r) for r, old in pairs)
+    yield BLANK
+    if held == len(pairs):
+        calls = "the one call that continues" if held == 1 else f"all {held:,} calls that continue"
+        yield line(Run(f"The prefix held in {calls} another.", "good"))
+    elif held:
+        words = f"The prefix held in {held:,} of {many(len(pairs), 'call')} that continue another; "
+        yield from paragraph(f"{words}{len(pairs) - held:,} could not be compared.", view.width, 0)
+    else:
+        words = (
+            "Whether the prefix held could not be checked: calls that continue another were not seen whole."
+        )
+        yield from paragraph(words, view.width, 0)
+
+
+def _handed_on(old: Reading, new: Reading) -> bool:
+    """To another agent, which has a prompt of its own."""
+    return bool(old.call.agent and new.call.agent) and old.call.agent != new.call.agent
+
+
+def _kept_all(old: Reading, new: Reading) -> bool:
+    for seen in (old.call.completeness, new.call.completeness):
+        if seen.lost or seen.status in ("usage_only", "none"):
+            return False
+    return new.shared >= len(old.call.prompt)
 
 
 def _place(reading: Reading) -> tuple[str, ...]:

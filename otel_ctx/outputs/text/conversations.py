@@ -1,17 +1,19 @@
-"""The conversations, most urgent first: how full, how soon full, and what of them was not seen."""
+"""The conversations, most urgent first: how full, how soon full, what was found, and what of them was not seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from otel_ctx.model import Context, Conversation, Reading
+from otel_ctx.model import Context, Conversation, Reading, Severity
 from otel_ctx.outputs.escape import cells, escape
+from otel_ctx.outputs.text.findings import STYLES, ordered, tally
 from otel_ctx.outputs.text.layout import (
     BLANK,
     DOT,
     NOTHING,
     Line,
     Run,
+    Style,
     bar,
     clip,
     facts,
@@ -29,6 +31,9 @@ _SHOWN = 6
 _CALM_SHOWN = 3  # where nothing is urgent, a few will do
 _INDENT = 12
 _DEEPEST = 4  # levels of sub-agents that are indented further
+_AS_URGENT: Mapping[Severity, int] = {
+    "error": URGENCY["critical"], "warning": URGENCY["low"], "info": URGENCY["ok"],
+}  # fmt: skip
 _SOURCES = {
     "setting": "limit set by --limit",
     "attribute": "limit from the span",
@@ -38,19 +43,21 @@ _SOURCES = {
 
 
 def conversations(view: View) -> Iterator[Line]:
-    ordered = _tree(view)
-    if not ordered:
+    tree = _tree(view)
+    if not tree:
         return
-    note = "most urgent first" if len(ordered) > 1 else ""
+    note = "most urgent first" if len(tree) > 1 else ""
     yield from heading("Conversations", note, view.width)
-    urgent = max((i for i, (c, _) in enumerate(ordered, 1) if URGENCY[c.band] <= URGENCY["low"]), default=0)
-    shown = ordered[: view.limit(min(max(urgent, _CALM_SHOWN), _SHOWN))]
+    urgent = max((i for i, (c, _) in enumerate(tree, 1) if _urgency(view, c)[0] <= URGENCY["low"]), default=0)
+    shown = tree[: view.limit(min(max(urgent, _CALM_SHOWN), _SHOWN))]
     for conversation, level in shown:
         yield BLANK
         yield from _block(view, conversation, level)
-    if len(shown) < len(ordered):
+    hidden = tree[len(shown) :]
+    if hidden:
+        errors = sum(any(f.severity == "error" for f in view.found.get(c.id, ())) for c, _ in hidden)
         yield BLANK
-        yield from more(len(ordered) - len(shown), "conversation", 2)
+        yield from more(len(hidden), "conversation", 2, f", {errors:,} with errors" if errors else "")
 
 
 def _tree(view: View) -> list[tuple[Conversation, int]]:
@@ -64,8 +71,8 @@ def _tree(view: View) -> list[tuple[Conversation, int]]:
             children.setdefault(parent, []).append(conversation)
         else:
             roots.append(conversation)
-    families = {root.id: _family(root, children) for root in roots}
-    roots.sort(key=lambda root: min(_urgency(c) for c, _ in families[root.id]))
+    families = {root.id: _family(view, root, children) for root in roots}
+    roots.sort(key=lambda root: min(_urgency(view, c) for c, _ in families[root.id]))
     return [member for root in roots for member in families[root.id]]
 
 
@@ -79,18 +86,22 @@ def _in_circle(view: View, conversation: Conversation) -> bool:
     return True
 
 
-def _family(root: Conversation, children: dict[str, list[Conversation]]) -> list[tuple[Conversation, int]]:
+def _family(
+    view: View, root: Conversation, children: dict[str, list[Conversation]]
+) -> list[tuple[Conversation, int]]:
     out, waiting = [], [(root, 0)]
     while waiting:
         conversation, level = waiting.pop()
         out.append((conversation, level))
-        below = sorted(children.get(conversation.id, ()), key=_urgency, reverse=True)
+        below = sorted(children.get(conversation.id, ()), key=lambda c: _urgency(view, c), reverse=True)
         waiting += [(child, level + 1) for child in below]
     return out
 
 
-def _urgency(conversation: Conversation) -> tuple[int, int]:
-    return URGENCY[conversation.band], -(conversation.usage_last or 0)
+def _urgency(view: View, conversation: Conversation) -> tuple[int, int]:
+    """The worse of how full it is and of what was found in it; then the deepest first."""
+    found = (_AS_URGENT[f.severity] for f in view.found.get(conversation.id, ()))
+    return min((URGENCY[conversation.band], *found)), -(conversation.usage_last or 0)
 
 
 def _block(view: View, conversation: Conversation, level: int) -> Iterator[Line]:
@@ -108,6 +119,9 @@ def _block(view: View, conversation: Conversation, level: int) -> Iterator[Line]
     yield from facts(
         about, view.width, indent, style if conversation.band in ("exceeded", "critical") else ""
     )
+    found = ordered(view.found.get(conversation.id, ()))
+    if found:
+        yield line(" " * indent, Run(tally(found), STYLES[found[0].severity]))
     yield from facts(_small_print(conversation, last), view.width, indent, "dim")
     if view.verbose:
         yield from _turns(view, conversation, indent)
@@ -125,9 +139,11 @@ def _title(view: View, conversation: Conversation, step: int) -> Line:
     name = clip(name, room - cells(model) - cells(DOT))
     start = f"{DOT}{model}{DOT}{turns}"
     gap = " " * (view.width - cells(band + branch + name + start + end))
-    return line(
-        Run(band, BAND_STYLES[conversation.band]), branch, Run(name, "strong"), start, gap, Run(end, "dim")
+    # No green beside an error: that the window has room is not all there is to say.
+    style: Style = (
+        "" if conversation.band == "ok" and conversation.id in view.found else BAND_STYLES[conversation.band]
     )
+    return line(Run(band, style), branch, Run(name, "strong"), start, gap, Run(end, "dim"))
 
 
 def _gauge(width: int, indent: int, conversation: Conversation, context: Context) -> Line:

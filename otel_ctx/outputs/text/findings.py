@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from otel_ctx.model import SEVERITIES, Finding, Reason, Severity, Status
+from otel_ctx.model import SEVERITIES, Analysis, Finding, Reason, Severity, Status
 from otel_ctx.outputs.escape import cells, escape
 from otel_ctx.outputs.text.layout import (
     BLANK,
@@ -93,6 +93,11 @@ def _drawn(view: View, finding: Finding) -> bool:
     return any(at is not None and at.path == finding.path for at in ats)
 
 
+def ignored(analysis: Analysis) -> str:
+    """What was found but is left out, as the user wants it."""
+    return ", ".join(f"{kind} ({many(calls, 'call')})" if calls else kind for kind, calls in analysis.ignored)
+
+
 # ---- what was not seen
 
 _NOT_CHECKED_SHOWN = 4
@@ -117,7 +122,7 @@ _REASONS: Mapping[Reason, str] = {
     "aggregate_only": "only sums of several calls",
     "schema_missing": "tool definitions without their schema",
     "unparsable": "content cannot be parsed",
-    "guessed": "format guessed",
+    "guessed": "a role or a shape was guessed",
     "late": "came too late",
 }
 

@@ -179,12 +179,11 @@ def heading(title: str, note: str, width: int) -> Iterator[Line]:
     )
 
 
-def more(hidden: int, word: str, indent: int) -> Iterator[Line]:
+def more(hidden: int, word: str, indent: int, note: str = "") -> Iterator[Line]:
     """The line that stands for what was left out."""
     if hidden > 0:
-        yield line(
-            " " * indent, Run(f"… and {many(hidden, word).replace(' ', ' more ', 1)} (-v shows all)", "dim")
-        )
+        count = many(hidden, word).replace(" ", " more ", 1)
+        yield line(" " * indent, Run(f"… and {count}{note} (-v shows all)", "dim"))
 
 
 def bar(share: float, width: int, style: Style) -> Line:

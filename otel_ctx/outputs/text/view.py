@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from otel_ctx.model import Analysis, Band, Conversation, Reading
+from otel_ctx.model import Analysis, Band, Conversation, Finding, Reading
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.text.layout import Style, many, spans_of
@@ -28,6 +28,7 @@ class View:
     readings: Mapping[str, Reading]
     conversations: Mapping[str, Conversation]
     namesakes: Mapping[str, int]  # how many conversations have a name
+    found: Mapping[str, Sequence[Finding]]  # errors and warnings, by conversation
 
     def last(self, conversation: Conversation) -> Reading:
         return self.readings[conversation.calls[-1]]
@@ -62,15 +63,22 @@ class View:
 
 
 def view(analysis: Analysis, inputs: Inputs, width: int, verbose: int, show_text: bool) -> View:
+    readings = {r.call.id: r for r in analysis.readings}
+    found: dict[str, list[Finding]] = {}
+    for finding in analysis.findings:
+        if finding.severity != "info":
+            for id_ in {readings[call].conversation for call in finding.calls if call in readings}:
+                found.setdefault(id_, []).append(finding)
     return View(
         analysis,
         inputs,
         width,
         verbose,
         show_text,
-        {r.call.id: r for r in analysis.readings},
+        readings,
         {c.id: c for c in analysis.conversations},
         Counter(map(who, analysis.conversations)),
+        found,
     )
 
 

@@ -88,7 +88,9 @@ def _footnotes(reading: Reading, segments: tuple[Segment, ...], kinds: Mapping[s
     if reading.call.completeness.status == "partial":
         yield "this prompt was seen in part only"
     if "other" in kinds:
-        yield "other: reported by the provider, in no segment"
+        whole = reading.call.completeness.status == "full"
+        why = "in no segment" if whole else "not seen, or framing"
+        yield f"other: reported by the provider, {why}"
     unmeasured: dict[str, int] = {}
     for segment in segments:
         if segment.tokens is None:
