@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import gzip
 import io
@@ -16,7 +17,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from otel_ctx import findings
 from otel_ctx.errors import InputError, OtelCtxError
+from otel_ctx.findings.kinds import KINDS
+from otel_ctx.inputs import format_names
 from otel_ctx.outputs.text import Run
 from otel_ctx_cli import analyze, terminal
 from otel_ctx_cli.main import COMMANDS, main
@@ -138,6 +142,7 @@ def test_the_help_of_analyze_names_its_options() -> None:
     for option in (
         "--json",
         "--include-text",
+        "--redact",
         "--format",
         "--fail-on",
         "--ignore",
@@ -146,6 +151,23 @@ def test_the_help_of_analyze_names_its_options() -> None:
         "--verbose",
     ):
         assert option in text
+
+
+def test_the_help_of_analyze_names_the_formats_and_the_kinds_that_a_check_yields() -> None:
+    checks = Path(findings.__file__).parent
+    words = {
+        node.value
+        for path in checks.glob("*.py")
+        if path.name not in ("kinds.py", "merge.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant)
+    }
+
+    text = " ".join(otelctx("analyze", "--help").output.split())
+
+    assert set(text.partition("for --ignore: ")[2].rstrip(".").split(", ")) == words & set(KINDS)
+    assert set(format_names()) == set(analyze._FORMATS)
+    assert " or ".join(analyze._FORMATS) in text
 
 
 @pytest.mark.parametrize("args", [("--version",), ("-V",), ("analyze", "--version"), ("analyze", "-V")])
@@ -240,6 +262,47 @@ def test_include_text_without_json_is_refused(dump: Path) -> None:
 
     assert result.exit_code == 2
     assert "--json FILE" in result.stderr
+
+
+def test_include_text_and_redact_are_refused_together(dump: Path) -> None:
+    result = otelctx("analyze", dump, "--json", "-", "--include-text", "--redact")
+
+    assert result.exit_code == 2
+    assert "contradict each other" in result.stderr
+
+
+def test_redact_keeps_prompt_text_off_the_screen(dump: Path) -> None:
+    shown, redacted = otelctx("analyze", dump, "-v"), otelctx("analyze", dump, "-v", "--redact")
+
+    assert "2026-11-30T09:00" in shown.stdout
+    assert redacted.exit_code == 0
+    assert "2026-11-30T09:00" not in redacted.stdout
+    assert "Be kind" not in redacted.stdout
+    assert "volatile_prefix" in redacted.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--limit", "gpt-5=5"), ["--limit gpt-5: no call uses such a model; there are: gpt-4.1-2025-04-14"]),
+        (("--limit", "gpt-4.1*=200k"), []),
+        (("--model", "gpt-4.1*=gpt-4o", "--limit", "gpt-4o=5k"), []),
+        (
+            ("--model", "prod=gpt-4o"),
+            ["--model prod: no call uses such a model; there are: gpt-4.1-2025-04-14"],
+        ),
+        (
+            ("--model", "gpt-4.1*=nosuch"),
+            ["--model gpt-4.1*=nosuch: nosuch is not in the model table; --limit can tell its window"],
+        ),
+        (("--model", "gpt-4.1*=nosuch", "--limit", "nosuch=200k"), []),
+    ],
+)
+def test_models_that_are_not_there_are_named(dump: Path, args: tuple[str, ...], told: list[str]) -> None:
+    result = otelctx("analyze", dump, *args)
+
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == told
 
 
 @pytest.mark.parametrize("unit", ["150000", "150_000", "150,000", "150k", "150K"])
@@ -483,7 +546,9 @@ def test_an_ignored_kind_meets_no_gate_and_is_not_told(dump: Path) -> None:
     result = otelctx("analyze", dump, "--fail-on", "error", "--ignore", "volatile_prefix")
 
     assert result.exit_code == 0
-    assert "volatile_prefix" not in result.stdout
+    assert "volatile_prefix  " not in result.stdout
+    assert "ignored volatile_prefix (" in result.stdout
+    assert "Nothing found" not in result.stdout
 
 
 def test_without_a_gate_findings_are_no_failure(dump: Path) -> None:

@@ -419,6 +419,9 @@ def test_a_kind_of_finding_can_be_left_out() -> None:
     analysis = engine.close()
     assert {f.kind for f in analysis.findings} == kinds - {"volatile_prefix"}
     assert all("volatile_prefix" not in r.findings for r in analysis.readings)
+    ((kind, calls),) = analysis.ignored
+    assert kind == "volatile_prefix"
+    assert calls >= 2
 
 
 def test_spans_of_a_model_that_no_dialect_knows_are_counted_once_by_scope() -> None:

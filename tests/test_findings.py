@@ -17,6 +17,7 @@ from otel_ctx.engine import Engine
 from otel_ctx.engine.assemble import EMPTY, Assembler
 from otel_ctx.engine.texts import Texts
 from otel_ctx.findings import CHECKS, Step, gather, unknown_dialects
+from otel_ctx.findings.window import headroom_low
 from otel_ctx.model import (
     Analysis,
     Band,
@@ -460,7 +461,7 @@ def test_without_contents_nothing_is_clean() -> None:
     (found,) = analysis.findings
     (unchecked,) = analysis.not_checked
     assert (found.kind, len(found.calls)) == ("content_not_captured", 3)
-    assert (unchecked.check, len(unchecked.calls)) == ("prefix_changed", 3)
+    assert (unchecked.check, len(unchecked.calls)) == ("prefix_changed", 2)  # nothing stands before the first
     assert "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in found.fix
     assert "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in unchecked.why
 
@@ -831,6 +832,62 @@ def test_a_change_at_the_place_of_a_volatile_value_is_part_of_it(offset: int | N
     assert merged[0].kind == "volatile_prefix"
     assert merged[0].calls == (("a", "b") if left == 1 else ("b",))
     assert sum(f.tokens for f in merged) == 20
+
+
+def filling(call: str, turn: int, now: Context, conversation: str = "a") -> Reading:
+    return replace(
+        step(replace(made(PAD, ["a"]), id=call), now=now).reading, turn=turn, conversation=conversation
+    )
+
+
+def low(at: Reading) -> tuple[Finding, Reading]:
+    (found,) = headroom_low(step(at.call, now=at.context))
+    return found, at
+
+
+def test_how_full_the_window_is_is_one_finding_a_conversation_as_it_stands_at_last() -> None:
+    first, second = filling("a", 3, context("low", 44_000)), filling("b", 4, context("critical", 63_000))
+    last = filling("c", 7, context("critical", 88_000))
+    other = filling("x", 1, context("low", 50_000), "x")
+
+    merged, _ = gather([low(r) for r in (first, second, other)], [first, second, last, other])
+
+    one = next(f for f in merged if f.calls != ("x",))
+    assert len(merged) == 2
+    assert one.calls == ("a", "b")
+    assert one.title == "The context window is nearly full"
+    assert one.detail.startswith("By turn 7: 88,000 of ")
+
+
+def test_room_that_came_back_is_told() -> None:
+    full, after = filling("a", 3, context("critical", 90_000)), filling("b", 4, context("ok", 5_000))
+
+    (one,), _ = gather([low(full)], [full, after])
+
+    assert one.detail.startswith("At turn 3: 90,000 of ")
+    assert one.detail.endswith(" There is room again since.")
+
+
+def test_a_full_window_has_no_room_and_no_turns() -> None:
+    now = replace(context("critical", 110_000), headroom=0, headroom_turns=0.0, growth=476.0)
+
+    (found,) = headroom_low(step(made(PAD, ["a"]), now=now))
+
+    assert found.detail.endswith(", no room left.")
+
+
+def test_the_first_call_of_several_has_nothing_to_be_compared_with() -> None:
+    alone, first, second = (
+        filling("a", 1, context()),
+        filling("b", 1, context(), "b"),
+        filling("c", 2, context(), "b"),
+    )
+    first, second = replace(first, relation="new"), replace(second, relation="continues")
+    said = [(NotChecked("prefix_changed", "x", (r.call.id,)), r) for r in (alone, first, second)]
+
+    _, (one,) = gather(said, [alone, first, second])
+
+    assert one.calls == ("a", "c")
 
 
 def test_the_best_evidence_is_kept() -> None:

@@ -67,6 +67,6 @@ def test_an_old_value_is_not_recommended_where_it_is_refused() -> None:
 
 def test_the_instrumentation_that_comes_by_itself_is_the_one_to_switch_off() -> None:
     assert "ANTHROPIC_OPEN_TELEMETRY=false" in fix_for_double(("com.anthropic.sdk.python", "pydantic-ai"))
-    assert "DISABLED_INSTRUMENTATIONS" in fix_for_double(
+    assert "DISABLED_INSTRUMENTATIONS=langchain" in fix_for_double(
         ("openinference.instrumentation.openai", "opentelemetry.instrumentation.openai.v1")
     )

@@ -195,6 +195,17 @@ def test_nothing_is_said_to_be_clean_that_was_not_seen() -> None:
     )
 
 
+def test_what_is_ignored_is_told() -> None:
+    ignored = (("compaction", 1), ("unknown_dialect", 0), ("volatile_prefix", 3))
+    words = "ignored compaction (1 call), unknown_dialect, volatile_prefix (3 calls)"
+
+    nothing = shown(one_call().analysis(ignored=ignored)).splitlines()
+    one = shown(one_call().analysis(ignored=ignored, findings=(finding(),))).splitlines()
+
+    assert nothing[-2:] == [words, "Nothing else found."]
+    assert one[-2:] == ["1 warning", words]
+
+
 # ---- conversations
 
 
@@ -337,6 +348,40 @@ def test_v_twice_names_calls_by_their_whole_ids() -> None:
     assert "…" not in text
 
 
+def test_an_error_brings_a_conversation_up_and_marks_it() -> None:
+    b = Builder()
+    for n in range(9):
+        conversation(b, f"{n}:1", "ok", 1000 - n, f"agent-{n}")
+    found = (
+        finding(severity="error", calls=("8:1",)),
+        finding(calls=("8:1",)),
+        finding(severity="info", calls=("0:1",)),
+    )
+
+    lines = shown(b.analysis(findings=found)).splitlines()
+
+    titles = [i for i, line in enumerate(lines) if line.startswith("  ok ")]
+    assert "agent-8" in lines[titles[0]]
+    assert "            1 error · 1 warning" in lines[titles[0] : titles[1]]
+    assert not any("1 info" in line for line in lines[titles[1] : titles[2]])
+    green = [
+        r.text.strip()
+        for line in render(b.analysis(findings=found), INPUTS)
+        for r in line
+        if r.style == "good"
+    ]
+    assert green.count("ok") == 2
+
+
+def test_errors_behind_the_end_of_the_list_are_counted() -> None:
+    b = Builder()
+    for n in range(9):
+        conversation(b, f"{n}:1", "ok", 1000 - n, f"agent-{n}")
+    found = (finding(severity="error", calls=tuple(f"{n}:1" for n in range(8))),)
+
+    assert "… and 3 more conversations, 2 with errors (-v shows all)" in shown(b.analysis(findings=found))
+
+
 # ---- what fills the window
 
 
@@ -372,6 +417,12 @@ def test_the_window_is_told_by_kind_and_the_rest_is_other() -> None:
     ]
     assert "counted exactly, with the model's own tokenizer" in text
     assert "other: reported by the provider, in no segment" in text
+
+
+def test_what_is_other_in_a_prompt_seen_in_part_was_not_seen() -> None:
+    text = shown(filled(completeness=Completeness("partial", ("value_cut",))).analysis())
+
+    assert "other: reported by the provider, not seen, or framing" in text
 
 
 def test_the_largest_segments_have_path_and_name() -> None:
@@ -437,6 +488,48 @@ def broken(before: str, after: str, offset: int | None, **more: Any) -> Builder:
     ]
     b.converse(first, *turns)
     return b
+
+
+def grown_by(count: int, *, lost: int = 0, agents: Sequence[str] = ()) -> Builder:
+    """A conversation of ``count`` calls after the first; of the last ``lost`` nothing but the usage was seen."""
+    b = Builder()
+    said = b.segment("user", "messages[0]", "hello", 5)
+    turns = [b.call("a:1", segments=[said], agent=agents[0] if agents else "")]
+    for n in range(1, count + 1):
+        unseen = Completeness("usage_only", ("not_captured",))
+        reading = b.call(
+            f"a:{n + 1}", turn=n + 1, conversation="a:1", segments=[said], agent=agents[n] if agents else "",
+            completeness=unseen if n > count - lost else FULL,
+        )  # fmt: skip
+        turns.append(replace(reading, previous=f"a:{n}", shared=1))
+    b.readings[:] = turns
+    b.converse(*turns)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("b", "words"),
+    [
+        (grown_by(7), "\nThe prefix held in all 7 calls that continue another.\n"),
+        (grown_by(1), "\nThe prefix held in the one call that continues another.\n"),
+        (
+            grown_by(3, lost=1),
+            "\nThe prefix held in 2 of 3 calls that continue another; 1 could not be compared.\n",
+        ),
+        (grown_by(2, lost=2), "\nWhether the prefix held could not be checked: "),
+        (grown_by(2, agents=("x", "x", "y")), "\nThe prefix held in the one call that continues another.\n"),
+    ],
+    ids=["all", "one", "some", "none", "hand-off"],
+)
+def test_a_prefix_that_held_is_said_only_of_calls_that_were_compared(b: Builder, words: str) -> None:
+    assert words in shown(b.analysis())
+
+
+def test_a_call_that_was_not_checked_does_not_count_as_held() -> None:
+    entry = NotChecked("tools_changed", "tool definitions were not recorded", ("a:2",))
+
+    assert "held in 1 of 2 calls" in shown(grown_by(2).analysis(not_checked=(entry,)))
+    assert "prefix" not in shown(grown_by(0).analysis())
 
 
 def excerpt(text: str) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # As in otel_ctx, which --help does not wait for.
 _SEVERITIES = ("error", "warning", "info")
-_FORMATS = ("otlp-protobuf", "otlp-json")
+_FORMATS = ("otlp-json", "otlp-protobuf")
 _KINDS = (
     "volatile_prefix", "prefix_changed", "moved_segment", "compaction", "tools_reordered", "tool_schema_key_order",
     "tools_changed", "window_exceeded", "headroom_low", "content_not_captured", "content_truncated",
@@ -101,13 +101,13 @@ def _pair(value: str, form: str) -> tuple[str, str]:
 @click.option(
     "--include-text", is_flag=True, help="Put the prompts' text into the JSON. Without it, none is there."
 )
-@click.option("--redact", is_flag=True, help="No prompt text on the screen either.")
+@click.option("--redact", is_flag=True, help="Show no prompt text on the screen.")
 @click.option(
     "--format",
     "format_",
     metavar="NAME",
     callback=_formats,
-    help=f"Format of the input: {' or '.join(_FORMATS)}. [default: told by its content]",
+    help=f"{' or '.join(_FORMATS)}: the format of the input. [default: told by its content]",
 )
 @click.option(
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 where a finding is at least this severe."

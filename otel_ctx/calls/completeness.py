@@ -24,9 +24,16 @@ _ORDER: tuple[Reason, ...] = (
 
 
 def completeness_of(
-    prompt: Prompt, usage: Usage, reasons: frozenset[Reason], lost: frozenset[str], stateful: bool
+    prompt: Prompt,
+    usage: Usage,
+    reasons: frozenset[Reason],
+    lost: frozenset[str],
+    *,
+    stateful: bool,
+    believed: bool,
 ) -> Completeness:
-    """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole."""
+    """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole, where the
+    number can be ``believed``. ``stateful``: the call names a response before it."""
     why, gone = set(reasons), set(lost)
     chain = prompt.messages
     if chain.length == chain.unmeasured:
@@ -73,7 +80,12 @@ def completeness_of(
         gone.add("messages")
     room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
     share = _FAR_EXACT if exact else _FAR_SHARE
-    short = usage.input is not None and not chain.unmeasured and missing > max(room, share * usage.input)
+    short = (
+        believed
+        and usage.input is not None
+        and not chain.unmeasured
+        and missing > max(room, share * usage.input)
+    )
     if stateful or "server_side" in why or (not gone and not why and _answers_unseen(chain)):
         why.add("server_side")
         gone.add("head")

@@ -22,6 +22,7 @@ from otel_ctx.model import (
 )
 from otel_ctx.rules import Rules
 
+_BEYOND = 10  # times its window: no model reads that much at once, whatever window was sold since
 
 def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: list[Told]) -> Call:
     best, *rest = group if len(group) == 1 else _best_first(group, usage)
@@ -41,6 +42,10 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     prompt = Prompt(tools, system, best.messages)
     if merged.input == 0 and len(prompt):
         merged = _unreported(merged)
+    platform = rules.platform_of(_said(said, "platform") or _said(said, "provider"), model)
+    beyond = _beyond(merged, model, platform, rules) if best.telling.role == "call" else ""
+    if beyond:
+        merged = replace(merged, conflicts=(*merged.conflicts, beyond))
     start = min(t.start_unix_nano for t in said)
     failed = next((t for t in said if t.status != "ok"), None)
     refs = tuple(
@@ -62,7 +67,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         status=failed.status if failed else "ok",
         error=failed.error if failed else "",
         provider=provider,
-        platform=rules.platform_of(_said(said, "platform") or _said(said, "provider"), model),
+        platform=platform,
         model=model,
         response_id=_said(said, "response_id"),
         previous_response_id=_said(said, "previous_response_id"),
@@ -74,7 +79,12 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
             (t.first_token_unix_nano for t in said if t.first_token_unix_nano), default=None
         ),
         completeness=completeness_of(
-            prompt, merged, frozenset(reasons), frozenset(lost), bool(_said(said, "previous_response_id"))
+            prompt,
+            merged,
+            frozenset(reasons),
+            frozenset(lost),
+            stateful=bool(_said(said, "previous_response_id")),
+            believed=not beyond,
         ),
         usage=merged,
         prompt=prompt,
@@ -161,6 +171,14 @@ def _differ(a: Usage, b: Usage) -> Iterator[str]:
         x, y = getattr(a, name), getattr(b, name)
         if x is not None and y is not None and x != y:
             yield f"{name} {x:,} on one span, {y:,} on another"
+
+
+def _beyond(usage: Usage, model: str, platform: str, rules: Rules) -> str:
+    """In words, where the reported input is no prompt that this model could read."""
+    window = rules.window(model, platform)
+    if window is None or not window.value or (usage.input or 0) <= _BEYOND * window.value:
+        return ""
+    return f"input {usage.input:,}, but the model's window holds {window.value:,}"
 
 
 def _unreported(usage: Usage) -> Usage:

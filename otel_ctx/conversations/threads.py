@@ -17,6 +17,7 @@ _RECENT = 64  # open ends looked at when no history fits
 _OVERLAP = 0.5  # share of an earlier history that has to be there again to call it rewritten
 _SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
 _ALIKE = 0.2  # system prompts that have less than this in common belong to different agents
+_COMMON = 24  # characters that any two of them may have in common ("You are a helpful …"), half a short one at most
 _SAME = 0.8  # those that have this much in common are one, with a value in it that changes
 _ANCESTORS = 8
 _MODEL_KINDS = ("assistant", "tool_call", "thinking")
@@ -155,7 +156,7 @@ class Threads:
         if call.previous_response_id:
             ends = self._by_response.get(call.previous_response_id)
             if ends:
-                return ends[-1], _continues_or_forks(ends[-1], call)
+                return ends[-1], self._continues_or_forks(ends[-1], call)
         chain = call.prompt.messages
         if not chain.length or call.completeness.status in ("usage_only", "none"):
             return self._by_ids(call)
@@ -196,7 +197,7 @@ class Threads:
             best = max(fits, key=lambda e: _score(e, call, following))
             if repeated is not None and (best.extended or not _answers(best.call, following)):
                 break
-            return best, _continues_or_forks(best, call)
+            return best, self._continues_or_forks(best, call)
         return (repeated, "repeats") if repeated is not None else None
 
     def _repeated(self, call: Call) -> End | None:
@@ -213,6 +214,20 @@ class Threads:
             if (told or grown or e.call.status != "ok") and self._same_setup(e.call.prompt, call.prompt):
                 return e
         return None
+
+    def _continues_or_forks(self, end: End, call: Call) -> Relation:
+        if not end.extended or _same_hint(end.call, call) or self._was_aside(end, call):
+            return "continues"
+        return "forks"
+
+    def _was_aside(self, end: End, call: Call) -> bool:
+        """Was it another agent that took the history in between (to sum it up, say), and is this its own agent again?"""
+        between = end.next
+        return (
+            between is not None
+            and self._other_agent(end.call.prompt, between.call.prompt)
+            and self._same_setup(end.call.prompt, call.prompt)
+        )
 
     def _same_setup(self, old: Prompt, new: Prompt) -> bool:
         """The same tools, and the same system prompt but for a value that changes."""
@@ -328,7 +343,8 @@ class Threads:
         x, y = self._text(a.digest), self._text(b.digest)
         if x is None or y is None:
             return False
-        return _alike(x, y) < _ALIKE * min(len(x), len(y))
+        shorter = min(len(x), len(y))
+        return _alike(x, y) < max(_ALIKE * shorter, min(_COMMON, shorter / 2))
 
     # ---- memory
 
@@ -414,10 +430,6 @@ def _other_hint(a: Call, b: Call) -> bool:
 
 def _answers(old: Call, following: Segment | None) -> bool:
     return following is not None and any(s.digest == following.digest for s in old.answer)
-
-
-def _continues_or_forks(end: End, call: Call) -> Relation:
-    return "forks" if end.extended and not _same_hint(end.call, call) else "continues"
 
 
 def _foreign(old: Call, new: Call, following: Segment | None) -> bool:

@@ -47,6 +47,7 @@ class LiveEngine:
             _REMEMBERED
         )  # the same and response ids, of calls that have settled -> a key of _said
         self._now = 0
+        self._new: list[Told] = []  # not said yet: kept where a record fails and the next feed goes on
         self._changed = False  # since calls were last settled
         self._due = 0  # when the next call settles for its age
         self.late = 0
@@ -54,8 +55,11 @@ class LiveEngine:
     def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> list[Said]:
         """What is said of the calls that these records tell of. A call that was told before, and of which another span
         tells now, is said ``again``: its figures are those of the first time."""
-        new = [t for span in spans if (t := self._intake.span(span)) is not None]
-        new += [t for record in logs if (t := self._intake.log(record)) is not None]
+        for span in spans:
+            self._take(self._intake.span(span))
+        for record in logs:
+            self._take(self._intake.log(record))
+        new, self._new = self._new, []
         out = self._late(new)
         fresh = [t for t in new if t.telling.role != "content" and t.id not in self._done]
         if new:
@@ -70,6 +74,10 @@ class LiveEngine:
             if ids & refs:
                 out.append(self._say(call, refs, folded.conflicts.get(call.id, ())))
         return out
+
+    def _take(self, told: Told | None) -> None:
+        if told is not None:
+            self._new.append(told)
 
     def advance(self, now_unix_nano: int) -> list[Said]:
         """What has settled by ``now``: nothing more can come of it, or it is too late to wait."""

@@ -9,6 +9,8 @@ from otel_ctx.findings.switches import Lost, fix_for, fix_for_double
 from otel_ctx.model import Evidence, Finding, Reason, Severity
 
 _UNSEEN = ("usage_only", "none")
+_MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
+_FEW = 64  # tokens
 
 _CONTENT: dict[Reason, tuple[str, Lost]] = {
     "redacted": ("Message contents are masked", "masked"),
@@ -122,7 +124,8 @@ def usage_missing(step: Step) -> Iterator[Finding]:
 def usage_inconsistent(step: Step) -> Iterator[Finding]:
     """Token numbers that contradict each other, on one span or between a parent's sum and its calls."""
     fix = "Compare with the provider's own usage, then upgrade the instrumentation or report it there."
-    for words in step.call.usage.conflicts:
+    more_text = _more_text_than_input(step)
+    for words in (*step.call.usage.conflicts, *((more_text,) if more_text else ())):
         yield _finding(
             step,
             "usage_inconsistent",
@@ -142,6 +145,18 @@ def usage_inconsistent(step: Step) -> Iterator[Finding]:
             fix,
             "reported",
         )
+
+
+def _more_text_than_input(step: Step) -> str:
+    """In words, where the text that was seen, counted exactly, cannot be as little as was reported. Tool definitions are
+    left out: providers write them shorter."""
+    call, reported = step.call, step.call.usage.input
+    if not reported or call.status != "ok" or step.reading.tokens.method != "exact":
+        return ""
+    if "head" in call.completeness.lost or "aggregate_only" in call.completeness.reasons:
+        return ""
+    text = call.prompt.counted - sum(s.tokens or 0 for s in call.prompt.tools)
+    return f"input {reported:,}, but the text has {text:,} tokens" if text > _MORE_TEXT * reported + _FEW else ""
 
 
 def double_instrumentation(step: Step) -> Iterator[Finding]:

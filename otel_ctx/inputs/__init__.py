@@ -75,6 +75,8 @@ def read(
 
 def _read(paths: Iterable[str | Path], forced: Format | None, stdin: BinaryIO | None) -> Iterator[Batch]:
     for path in paths:
+        if not str(path):
+            raise InputError("''", "is no path", "an empty variable in a script? The folder it runs in is .")
         if str(path) == "-":
             yield from _read_stream(STDIN, stdin or sys.stdin.buffer, forced)
         elif _is_folder(Path(path)):

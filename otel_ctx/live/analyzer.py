@@ -264,9 +264,10 @@ class Analyzer:
                 said = engine.feed(iter(arriving), logs)
             except BaseException as error:
                 survive(error, "analysing spans")
-                if not arriving.blame():
+                blamed = arriving.blame()
+                if not blamed:
                     self._failed("feed")
-                if arriving.done:
+                if arriving.done and not blamed:
                     return []
             else:
                 self._failures["feed"] = 0
