@@ -16,7 +16,7 @@ from otel_ctx.conversations import find_break
 from otel_ctx.engine import Engine
 from otel_ctx.engine.assemble import EMPTY, Assembler
 from otel_ctx.engine.texts import Texts
-from otel_ctx.findings import CHECKS, Step, gather, unknown_dialects
+from otel_ctx.findings import CHECKS, Step, as_it_stands, gather, unknown_dialects
 from otel_ctx.findings.window import headroom_low
 from otel_ctx.model import (
     Analysis,
@@ -840,9 +840,10 @@ def filling(call: str, turn: int, now: Context, conversation: str = "a") -> Read
     )
 
 
-def low(at: Reading) -> tuple[Finding, Reading]:
+def low(at: Reading, newest: Reading) -> tuple[Finding, Reading]:
     (found,) = headroom_low(step(at.call, now=at.context))
-    return found, at
+    assert isinstance(found, Finding)
+    return as_it_stands(found, at, newest), at
 
 
 def test_how_full_the_window_is_is_one_finding_a_conversation_as_it_stands_at_last() -> None:
@@ -850,7 +851,7 @@ def test_how_full_the_window_is_is_one_finding_a_conversation_as_it_stands_at_la
     last = filling("c", 7, context("critical", 88_000))
     other = filling("x", 1, context("low", 50_000), "x")
 
-    merged, _ = gather([low(r) for r in (first, second, other)], [first, second, last, other])
+    merged, _ = gather([low(first, last), low(second, last), low(other, other)])
 
     one = next(f for f in merged if f.calls != ("x",))
     assert len(merged) == 2
@@ -862,7 +863,7 @@ def test_how_full_the_window_is_is_one_finding_a_conversation_as_it_stands_at_la
 def test_room_that_came_back_is_told() -> None:
     full, after = filling("a", 3, context("critical", 90_000)), filling("b", 4, context("ok", 5_000))
 
-    (one,), _ = gather([low(full)], [full, after])
+    (one,), _ = gather([low(full, after)])
 
     assert one.detail.startswith("At turn 3: 90,000 of ")
     assert one.detail.endswith(" There is room again since.")

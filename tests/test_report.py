@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from otel_ctx.engine import Engine
+from otel_ctx.engine import Engine, Settings
 from otel_ctx.model import KINDS, Analysis, LogRecord, Reading, Span
 from otel_ctx.outputs import report
 from otel_ctx.outputs.report import Inputs, Reconciliation, Source, build, by_kind, dumps, reconcile
@@ -175,11 +175,22 @@ CONVERSATION = {
 FINDING = {"kind", "severity", "title", "detail", "fix", "calls", "path", "tokens", "usd", "evidence"}
 
 
+def test_what_is_ignored_is_told_with_its_calls() -> None:
+    engine = Engine(Settings(ignore=frozenset({"volatile_prefix", "compaction"})))
+    engine.feed(session())
+
+    made = build(engine.close(), INPUTS)
+
+    assert made["ignored"] == [{"kind": "volatile_prefix", "calls": 1}]
+    assert "volatile_prefix" not in {f["kind"] for f in made["findings"]}
+
+
 def test_every_field_of_the_schema_is_there() -> None:
     made = built(session())
 
     assert made["schema"] == "otelctx.report/1"
     assert set(made) >= {"schema", "input", "calls", "conversations", "findings", "not_checked", "totals"}
+    assert made["ignored"] == []
     assert set(made["input"]) >= {"files", "spans", "log_records", "skipped"}
     assert made["input"]["files"][0] == {
         "path": "a.json",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Literal
 
 from otel_ctx.calls.completeness import completeness_of
 from otel_ctx.calls.content import once
@@ -24,74 +23,96 @@ from otel_ctx.rules import Rules
 
 _BEYOND = 10  # times its window: no model reads that much at once, whatever window was sold since
 
+
 def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: list[Told]) -> Call:
     best, *rest = group if len(group) == 1 else _best_first(group, usage)
-    said = [best.telling, *(t.telling for t in rest)]
+    said = best.telling if not rest else _merged([best.telling, *(t.telling for t in rest)])
     tools = best.tools or next((t.tools for t in rest if t.tools), ())
     system = once(best.system, best.messages)
     if not system and not best.messages.tokens_by_kind[KIND_INDEX["system"]]:
         system = next((t.system for t in rest if t.system), ())
-    merged = _merge_usage([usage[t.id] for t in (best, *rest)])
-    provider, model = _provider_model(said, rules)
-    lost = set(best.telling.lost)
-    reasons = set(best.reasons)
+    merged = _merge_usage([usage[t.id] for t in (best, *rest)]) if rest else usage[best.id]
+    lost, reasons = best.telling.lost, best.reasons
     if tools and not best.tools:
         speaker = next(t for t in rest if t.tools)
-        lost -= {"tools"} - speaker.telling.lost
-        reasons -= {"schema_missing"} - speaker.reasons
+        lost = lost - ({"tools"} - speaker.telling.lost)
+        reasons = reasons - ({"schema_missing"} - speaker.reasons)
     prompt = Prompt(tools, system, best.messages)
     if merged.input == 0 and len(prompt):
         merged = _unreported(merged)
-    platform = rules.platform_of(_said(said, "platform") or _said(said, "provider"), model)
+    model = said.response_model or said.request_model
+    platform = rules.platform_of(said.platform or said.provider, model)
     beyond = _beyond(merged, model, platform, rules) if best.telling.role == "call" else ""
     if beyond:
         merged = replace(merged, conflicts=(*merged.conflicts, beyond))
-    start = min(t.start_unix_nano for t in said)
-    failed = next((t for t in said if t.status != "ok"), None)
-    refs = tuple(
-        SpanRef(t.trace_id, t.span_id, "primary" if i == 0 else "duplicate", t.scope)
-        for i, t in enumerate(said)
-    )
-    refs += tuple(SpanRef(a.telling.trace_id, a.telling.span_id, "aggregate", a.telling.scope) for a in above)
+    refs = [SpanRef(said.trace_id, said.span_id, "primary", said.scope)]
+    refs += [SpanRef(t.telling.trace_id, t.telling.span_id, "duplicate", t.telling.scope) for t in rest]
+    refs += [SpanRef(a.telling.trace_id, a.telling.span_id, "aggregate", a.telling.scope) for a in above]
+    agent, hint = said.agent, said.conversation_hint
+    for a in above:
+        agent, hint = agent or a.telling.agent, hint or a.telling.conversation_hint
     return Call(
         id=best.id,
-        spans=refs,
-        trace_id=best.telling.trace_id,
-        parent_id=best.telling.parent_id,
-        dialect=best.telling.dialect,
-        scope=best.telling.scope,
-        scope_version=best.telling.scope_version,
-        service=_said(said, "service"),
-        agent=_said(said, "agent") or next((a.telling.agent for a in above if a.telling.agent), ""),
-        operation=_said(said, "operation"),
-        status=failed.status if failed else "ok",
-        error=failed.error if failed else "",
-        provider=provider,
+        spans=tuple(refs),
+        trace_id=said.trace_id,
+        parent_id=said.parent_id,
+        dialect=said.dialect,
+        scope=said.scope,
+        scope_version=said.scope_version,
+        service=said.service,
+        agent=agent,
+        operation=said.operation,
+        status=said.status,
+        error=said.error,
+        provider=rules.provider_of(said.provider, model),
         platform=platform,
         model=model,
-        response_id=_said(said, "response_id"),
-        previous_response_id=_said(said, "previous_response_id"),
-        conversation_hint=_said(said, "conversation_hint")
-        or next((a.telling.conversation_hint for a in above if a.telling.conversation_hint), ""),
-        start_unix_nano=start,
-        end_unix_nano=max(t.end_unix_nano for t in said),
-        first_token_unix_nano=min(
-            (t.first_token_unix_nano for t in said if t.first_token_unix_nano), default=None
-        ),
+        response_id=said.response_id,
+        previous_response_id=said.previous_response_id,
+        conversation_hint=hint,
+        start_unix_nano=said.start_unix_nano,
+        end_unix_nano=said.end_unix_nano,
+        first_token_unix_nano=said.first_token_unix_nano,
         completeness=completeness_of(
-            prompt,
-            merged,
-            frozenset(reasons),
-            frozenset(lost),
-            stateful=bool(_said(said, "previous_response_id")),
-            believed=not beyond,
+            prompt, merged, reasons, lost, stateful=bool(said.previous_response_id), believed=not beyond
         ),
         usage=merged,
         prompt=prompt,
         answer=best.answer or next((t.answer for t in rest if t.answer), ()),
+        reserve=said.reserve,
+        limit=said.limit,
+    )
+
+
+def _merged(said: list[Telling]) -> Telling:
+    """The first of several tellings of one request, with what only the others say."""
+    failed = next((t for t in said if t.status != "ok"), said[0])
+    return replace(
+        said[0],
+        service=_first(said, "service"),
+        agent=_first(said, "agent"),
+        operation=_first(said, "operation"),
+        status=failed.status,
+        error=failed.error,
+        provider=_first(said, "provider"),
+        platform=_first(said, "platform"),
+        request_model=_first(said, "request_model"),
+        response_model=_first(said, "response_model"),
+        response_id=_first(said, "response_id"),
+        previous_response_id=_first(said, "previous_response_id"),
+        conversation_hint=_first(said, "conversation_hint"),
+        start_unix_nano=min(t.start_unix_nano for t in said),
+        end_unix_nano=max(t.end_unix_nano for t in said),
+        first_token_unix_nano=min(
+            (t.first_token_unix_nano for t in said if t.first_token_unix_nano), default=None
+        ),
         reserve=next((t.reserve for t in said if t.reserve), None),
         limit=next((t.limit for t in said if t.limit), None),
     )
+
+
+def _first(said: list[Telling], name: str) -> str:
+    return next((str(value) for t in said if (value := getattr(t, name))), "")
 
 
 def _best_first(group: list[Told], usage: Mapping[str, Usage]) -> list[Told]:
@@ -114,32 +135,6 @@ def aggregate_only(a: Told, usage: Usage, rules: Rules) -> Call:
     reasons: tuple[Reason, ...] = tuple(dict.fromkeys((*call.completeness.reasons, "aggregate_only")))
     status: Status = "usage_only" if usage.input is not None or usage.output is not None else "none"
     return replace(call, completeness=Completeness(status, reasons, call.completeness.lost))
-
-
-def _said(
-    tellings: Sequence[Telling],
-    name: Literal[
-        "service",
-        "agent",
-        "operation",
-        "platform",
-        "provider",
-        "response_id",
-        "previous_response_id",
-        "conversation_hint",
-    ],
-) -> str:
-    for t in tellings:
-        if value := getattr(t, name):
-            return str(value)
-    return ""
-
-
-def _provider_model(said: Sequence[Telling], rules: Rules) -> tuple[str, str]:
-    model = next((t.response_model for t in said if t.response_model), "") or next(
-        (t.request_model for t in said if t.request_model), ""
-    )
-    return rules.provider_of(next((t.provider for t in said if t.provider), ""), model), model
 
 
 def _merge_usage(usages: list[Usage]) -> Usage:

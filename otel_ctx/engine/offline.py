@@ -9,7 +9,7 @@ from otel_ctx.calls import fold
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
 from otel_ctx.engine.settings import Settings
-from otel_ctx.findings import gather, unknown_dialects
+from otel_ctx.findings import as_it_stands, gather, unknown_dialects
 from otel_ctx.model import Analysis, Finding, LogRecord, NotChecked, Reading, Span
 
 _DEFAULT = Settings()
@@ -35,11 +35,13 @@ class Engine:
         folded = fold(list(intake.told.values()), intake.parents, intake.rules, intake.joined)
         judge = Judge(self._settings, intake.rules, intake.parents, intake.texts)
         said = [judge.judge(call, folded.conflicts.get(call.id, ())) for call in folded.calls]
+        readings = tuple(s.reading for s in said)
+        newest = {r.conversation: r for r in readings if r.context.usage is not None}
         found: list[tuple[Finding | NotChecked, Reading]] = []
         for s in said:
-            found += [(f, s.reading) for f in s.findings]
+            last = newest.get(s.reading.conversation, s.reading)
+            found += [(as_it_stands(f, s.reading, last), s.reading) for f in s.findings]
             found += [(n, s.reading) for n in s.not_checked]
-        readings = tuple(s.reading for s in said)
         findings, not_checked = gather(found, readings)
         ignored = Counter(kind for s in said for kind in s.ignored)
         foreign = tuple(sorted(intake.foreign.items()))

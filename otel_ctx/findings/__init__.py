@@ -12,6 +12,7 @@ from otel_ctx.findings import prefix, quality, tools, window
 from otel_ctx.findings.merge import gather
 from otel_ctx.findings.quality import unknown_dialects
 from otel_ctx.findings.step import Check, Step
+from otel_ctx.findings.window import as_it_stands
 from otel_ctx.model import Finding, NotChecked
 
 CAUSES: tuple[Check, ...] = (
@@ -48,4 +49,4 @@ CHECKS: tuple[Check, ...] = (
     quality.double_instrumentation,
 )
 
-__all__ = ["CAUSES", "CHECKS", "Check", "Step", "gather", "unknown_dialects"]
+__all__ = ["CAUSES", "CHECKS", "Check", "Step", "as_it_stands", "gather", "unknown_dialects"]

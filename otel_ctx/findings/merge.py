@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from otel_ctx.findings.window import brought_up_to_date
 from otel_ctx.model import SEVERITIES, Evidence, Finding, NotChecked, Reading
 
 _DRIFT = 32  # characters by which one place may differ between two breaks
@@ -28,7 +27,6 @@ def gather(
     changes every time is part of that. The first call of a conversation is not among those that were not checked: nothing
     stands before it. The worst come first, then those that cost most."""
     volatile = _volatile_places(found)
-    newest = {r.conversation: r for r in readings if r.context.usage is not None}
     followed = {r.conversation for r in readings if r.turn > 1}
     groups: dict[_Key, list[Finding]] = defaultdict(list)
     unchecked: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -39,8 +37,7 @@ def gather(
                 continue
             unchecked[(said.check, said.why)].extend(said.calls)
         elif said.kind == _STATE:
-            last = newest.get(reading.conversation, reading)
-            groups[(said.kind, reading.conversation)].append(brought_up_to_date(said, reading, last))
+            groups[(said.kind, reading.conversation)].append(said)
         else:
             groups[_folded(said, reading, volatile) or _key(said, reading)].append(said)
     merged = [_merged(key, group) for key, group in groups.items()]

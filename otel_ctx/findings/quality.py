@@ -156,7 +156,9 @@ def _more_text_than_input(step: Step) -> str:
     if "head" in call.completeness.lost or "aggregate_only" in call.completeness.reasons:
         return ""
     text = call.prompt.counted - sum(s.tokens or 0 for s in call.prompt.tools)
-    return f"input {reported:,}, but the text has {text:,} tokens" if text > _MORE_TEXT * reported + _FEW else ""
+    return (
+        f"input {reported:,}, but the text has {text:,} tokens" if text > _MORE_TEXT * reported + _FEW else ""
+    )
 
 
 def double_instrumentation(step: Step) -> Iterator[Finding]:

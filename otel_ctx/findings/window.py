@@ -34,10 +34,10 @@ def headroom_low(step: Step) -> Iterator[Finding]:
     )
 
 
-def brought_up_to_date(finding: Finding, said_at: Reading, newest: Reading) -> Finding:
-    """What ``headroom_low`` said at one call, with the figures of its conversation's newest one."""
+def as_it_stands(finding: Finding, said_at: Reading, newest: Reading) -> Finding:
+    """What ``headroom_low`` said at one call, with the figures of its conversation's newest one; others stay."""
     now = newest.context
-    if newest.call.id == said_at.call.id:
+    if finding.kind != "headroom_low" or newest.call.id == said_at.call.id:
         return finding
     if now.band not in ("low", "critical"):
         end = " There is room again since." if now.band == "ok" else ""

@@ -9,8 +9,10 @@ from typing import Any
 import orjson
 
 _HIDDEN = r"redacted|masked|filtered|removed|scrubbed|elided|hidden|censored|obfuscated|pii|sensitive"
+_JSON = rf"\s*[\"'](?!(?:{_HIDDEN})\b)"  # values that speak of such things; {"redacted": true} is none
 _MASK = re.compile(
-    rf"_{{2}}redacted_{{2}}|[*█]{{3,}}|[xX]{{4,}}|REDACTED|MASKED|[\[<({{]+[^\[\]<>(){{}}]*\b(?:{_HIDDEN})\b[^\[\]<>(){{}}]*[\]>)}}]+",
+    rf"_{{2}}redacted_{{2}}|[*█]{{3,}}|[xX]{{4,}}|REDACTED|MASKED"
+    rf"|[\[<({{]++(?!{_JSON})[^\[\]<>(){{}}]*\b(?:{_HIDDEN})\b[^\[\]<>(){{}}]*[\]>)}}]+",
     re.IGNORECASE,
 )
 _LONGEST = 80
@@ -111,14 +113,25 @@ def salvage(text: str) -> Any:
 
 def _drop_open_escape(text: str) -> str:
     """Take an escape sequence off the end that the cut went through."""
+    at = _open_escape(text)
+    if at is not None and len(text) - at < (6 if text[at + 1 : at + 2] == "u" else 2):
+        text = text[:at]
+        at = _open_escape(text)
+    if at is not None and _HIGH_SURROGATE.fullmatch(text, at):
+        return text[:at]
+    return text
+
+
+_HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")  # the first half of a character
+
+
+def _open_escape(text: str) -> int | None:
+    """Where the last escape sequence begins, if it begins within the last six characters."""
     at = text.rfind("\\", max(0, len(text) - 6))
     if at < 0:
-        return text
-    run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
-    if run % 2 == 0:
-        return text
-    wanted = 6 if text[at + 1 : at + 2] == "u" else 2
-    return text[:at] if len(text) - at < wanted else text
+        return None
+    run = at + 1 - len(text[: at + 1].rstrip("\\"))
+    return at if run % 2 else None
 
 
 def unpack(value: Any) -> tuple[Any, bool]:
