@@ -188,6 +188,7 @@ def test_a_mask_in_the_place_of_an_earlier_message_is_no_change_of_it(mask: str)
         "Never show what is hidden or removed.",
         "Write *** between the parts.",
         "(The list of hidden rooms follows, in the order in which they were removed from the plan of the house.)",
+        "Names that are [removed] stay so.",
         "Sizes are S, M, L, XL and XXL.",
         "[PII] must not leave the house; mask it.",
     ],
@@ -224,11 +225,29 @@ def test_a_text_cut_with_a_mark_is_no_change(mark: str) -> None:
     assert unchecked(made) == {("prefix_changed", id_) for id_ in ids(made)[1:]}
 
 
-def test_a_text_that_grows_is_a_change() -> None:
-    made = talked(RULES, f"{RULES} Note: the customer is called Ann.", f"{RULES} Note: she likes blue.")
+@pytest.mark.parametrize("end", [".", "...", "… and so on"])
+def test_a_text_that_grows_is_a_change(end: str) -> None:
+    once = f"{RULES[:-1]}{end}"
+    twice = f"{once} Note: the customer is called Ann and waits for a blue jacket."
+    made = talked(once, twice, f"{twice} Note: it is her third call.")
     assert kinds(made) == ["prefix_changed"]
-    assert made["findings"][0]["severity"] == "warning"
-    assert made["findings"][0]["calls"] == ids(made)[1:]
+    (finding,) = (f for f in made["findings"] if f["kind"] == "prefix_changed")
+    assert finding["severity"] == "warning"
+    assert finding["calls"] == ids(made)[1:]
+
+
+@pytest.mark.parametrize("goes_on", [". Then", " (see", "[T", "..and"])
+def test_a_text_that_goes_on_as_the_mark_begins_is_cut_all_the_same(goes_on: str) -> None:
+    whole = f"{RULES[:700]}{goes_on}{RULES[700:]}"
+    for mark in ("...", "... [truncated]", " (truncated)", "[TRUNCATED]"):
+        made = talked(whole, RULES[:700] + mark, whole)
+        assert kinds(made) == [], mark
+        assert len(unchecked(made)) == 2
+
+
+def test_a_text_that_speaks_of_cuts_and_changes_at_its_end_is_a_change() -> None:
+    made = talked(f"{RULES} Lists are truncated. Be kind to all.", f"{RULES} Lists are truncated. Be strict.")
+    assert kinds(made) == ["prefix_changed"]
 
 
 # ---- values that change
@@ -268,9 +287,9 @@ def test_a_clock_time_or_an_id_is_volatile_at_once(values: tuple[str, str]) -> N
 def test_a_date_that_changes_again_is_volatile() -> None:
     days = [30, 30, 30, 30, 29, 29, 28]
     made = talked(*(f"{RULES} Today is 2026-11-{d}." for d in days))
-    found = {f["kind"]: f["calls"] for f in made["findings"]}
-    assert found["volatile_prefix"] == [ids(made)[6]]
-    assert found["prefix_changed"] == [ids(made)[4]]
+    assert kinds(made) == ["volatile_prefix"]
+    (finding,) = (f for f in made["findings"] if f["kind"] == "volatile_prefix")
+    assert finding["calls"] == [ids(made)[4], ids(made)[6]]  # the first change, too
 
 
 # ---- one call, or two
@@ -441,22 +460,16 @@ def reported(data: bytes) -> Any:
 
 @pytest.mark.parametrize("odd", ODD_NUMBERS, ids=lambda odd: f"{next(iter(odd.items()))}"[:30])
 @pytest.mark.parametrize("key", COUNTS)
-def test_a_number_that_is_no_count_is_null_and_costs_no_other_call(odd: Json, key: str) -> None:
+def test_a_number_that_is_no_count_is_as_if_it_were_not_there(odd: Json, key: str) -> None:
     sound = otlp_span(1), otlp_span(3)
-    alone = reported(otlp(*sound))
-    made = reported(otlp(sound[0], otlp_span(2, {"key": key, "value": odd}), sound[1]))
+    bad = otlp_span(2, {"key": key, "value": odd})
+    without = otlp_span(2, {"key": key, "value": None})
+    made = reported(otlp(sound[0], bad, sound[1]))
+    assert len(made["calls"]) == 3
+    assert made["calls"] == reported(otlp(sound[0], without, sound[1]))["calls"]
     told = {c["id"]: c for c in made["calls"]}
-    assert [told[c["id"]] for c in alone["calls"]] == alone["calls"]
-    (bad,) = (c for c in made["calls"] if c["id"].startswith(f"{2:032x}"))
-    field = {
-        "gen_ai.usage.input_tokens": bad["usage"]["input"],
-        "gen_ai.usage.output_tokens": bad["usage"]["output"],
-        "gen_ai.usage.cache_read.input_tokens": bad["usage"]["cache_read"],
-        "gen_ai.usage.cache_creation.input_tokens": bad["usage"]["cache_write"],
-        "gen_ai.usage.reasoning.output_tokens": bad["usage"]["reasoning"],
-        "gen_ai.request.max_tokens": bad["context"]["reserve"] or None,
-    }
-    assert field[key] is None
+    for call in reported(otlp(*sound))["calls"]:
+        assert told[call["id"]] == call
 
 
 @pytest.mark.parametrize("field", ["startTimeUnixNano", "endTimeUnixNano"])
@@ -687,16 +700,21 @@ def pictures(*urls: str) -> list[Span]:
     return app.spans
 
 
+A, B = "https://example.com/a.png", "https://example.com/b.png"
+
+
 def test_another_image_at_the_same_place_is_a_break() -> None:
-    made = report(pictures("https://example.com/a.png", "https://example.com/b.png"))
-    at = made["calls"][1]["cache"]["break"]
+    made = report(pictures(A, A, B))
+    at = made["calls"][2]["cache"]["break"]
     assert (at["path"], at["kind"], at["change"]) == ("messages[0].parts[1]", "image", "modified")
+    (finding,) = (f for f in made["findings"] if f["kind"] == "prefix_changed")
+    assert finding["calls"] == [ids(made)[2]]
 
 
 def test_the_same_image_is_no_break() -> None:
-    made = report(pictures("https://example.com/a.png", "https://example.com/a.png"))
-    assert made["calls"][1]["relation"] == "continues"
-    assert made["calls"][1]["cache"]["break"] is None
+    made = report(pictures(A, A, A))
+    assert [c["relation"] for c in made["calls"]] == ["new", "continues", "continues"]
+    assert [c["cache"]["break"] for c in made["calls"]] == [None] * 3
     assert "prefix_changed" not in kinds(made)
 
 

@@ -20,8 +20,9 @@ _MASK_WITHIN = re.compile(
     r"[\[<({*][^\[\]<>(){}\n]{0,40}(?:redacted|masked|scrubbed|removed)[^\[\]<>(){}\n]{0,40}[\]>)}*]", re.I
 )
 _CUT_MARK = re.compile(
-    r"(?:(?:\.\.\.|…)\s*)?[\[(<]?\s*\b(?:truncated|cut off|clipped)\b.{0,60}\Z|(?:\.\.\.|…)\s*\Z", re.I | re.S
+    r"\s*(?:\.\.\.|…)?\s*(?:[\[(<]?\s*(?:truncated|cut off|clipped)\b.{0,60})?\s*", re.I | re.S
 )
+_INTO_MARK = 4  # characters of a mark that a text which goes on may share with it: a dot, a bracket
 _CUT_TAIL = 96  # characters at the end of a text that was cut which may be the mark of the cut
 _SLOW = (
     "a date",
@@ -136,9 +137,8 @@ def _at_a_cut(step: Step, at: Break) -> bool:
     texts = [step.text(s.digest) or "" for s in (at.before, at.after) if s is not None]
     if at.change == "modified" and at.char_offset is not None and len(texts) == 2:
         shorter = min(texts, key=len)
-        mark = _CUT_MARK.search(shorter)
-        # what was cut may go on with a dot, as the mark begins
-        if mark and 0 < mark.start() <= at.char_offset < len(shorter.rstrip()):
+        starts = range(at.char_offset, max(0, at.char_offset - _INTO_MARK), -1)
+        if shorter[at.char_offset :].strip() and any(_CUT_MARK.fullmatch(shorter, i) for i in starts):
             return True
     calls = [c for c in (step.call, step.compared) if c is not None]
     if not any({"value_cut", "message_cut"} & set(c.completeness.reasons) for c in calls):
