@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from otel_ctx.model import Break, Call, Chain, Prompt, Segment
 
+_MEDIA = ("image", "file")  # told apart by a hash of ours: no place in it is one in the prompt
+
 
 def common_prefix(a: str, b: str) -> int:
     """Length of the common beginning, by halving: a few comparisons of slices, not a loop over characters."""
@@ -95,7 +97,7 @@ def _break(
     else:
         change = "modified"
         x, y = text(before.digest), text(after.digest)
-        if x is not None and y is not None and before.kind == after.kind:
+        if x is not None and y is not None and before.kind == after.kind and before.kind not in _MEDIA:
             offset = common_prefix(x, y)
     at = after or before
     assert at is not None
