@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAX_UNPACKED = 16 << 30  # bytes that one compressed file may unfold to: a guard against bombs
-BUFFER = 1 << 20
+BUFFER = 1 << 22  # bytes; a line can be megabytes long, and one that spans buffers is put together piece by piece
 
 
 class Unpacked(io.RawIOBase):
