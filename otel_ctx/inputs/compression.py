@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAX_UNPACKED = 16 << 30  # bytes that one compressed file may unfold to: a guard against bombs
-BUFFER = 1 << 22  # bytes; a line can be megabytes long, and one that spans buffers is put together piece by piece
+# Of a reader: a line can be megabytes long, and one that spans buffers is put together piece by piece.
+BUFFER = 1 << 22
 
 
 class Unpacked(io.RawIOBase):
