@@ -14,7 +14,9 @@ from otel_ctx.parts.texts import arguments_text, compact, structure
 _ROLES: dict[str, Kind] = {
     "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",
     "model": "assistant", "ai": "assistant", "tool": "tool_result", "function": "tool_result",
-    "tool-response": "tool_result", "tool_result": "tool_result", "thinking": "thinking",
+    "tool_result": "tool_result", "thinking": "thinking",
+    # smolagents sends these as the model's and the user's words: "Calling tools: …", "Observation: …"
+    "tool-call": "assistant", "tool-response": "user",
 }  # fmt: skip
 _LANGCHAIN: dict[str, str] = {
     "SystemMessage": "system", "HumanMessage": "user", "AIMessage": "assistant", "AIMessageChunk": "assistant",

@@ -1,0 +1,200 @@
+"""One message in the shape of every provider and framework -> the same parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from otel_ctx.parts import read_messages, read_system, read_tools
+
+ASKED = ("user", "", "Where is A-1042?")
+CALLED = ("tool_call", "get_order", '{"id":"A-1042"}')
+ANSWERED = ("tool_result", "", "shipped")
+
+SHAPES: dict[str, list[Any]] = {
+    "GenAI conventions": [
+        {"role": "user", "parts": [{"type": "text", "content": "Where is A-1042?"}]},
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c1", "name": "get_order", "arguments": {"id": "A-1042"}}],
+        },
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "shipped"}]},
+    ],
+    "OpenAI Chat": [
+        {"role": "user", "content": "Where is A-1042?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "get_order", "arguments": '{"id": "A-1042"}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "shipped"},
+    ],
+    "OpenAI Responses": [
+        {"role": "user", "content": [{"type": "input_text", "text": "Where is A-1042?"}]},
+        {"type": "function_call", "call_id": "c1", "name": "get_order", "arguments": '{"id":"A-1042"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "shipped"},
+        {"type": "item_reference", "id": "rs_1"},
+    ],
+    "Anthropic": [
+        {"role": "user", "content": "Where is A-1042?"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c1", "name": "get_order", "input": {"id": "A-1042"}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "shipped"}]}
+            ],
+        },
+    ],
+    "Bedrock Converse": [
+        {"role": "user", "content": [{"text": "Where is A-1042?"}]},
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "c1", "name": "get_order", "input": {"id": "A-1042"}}}],
+        },
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "shipped"}]}}]},
+    ],
+    "LangChain": [
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["x", "HumanMessage"],
+            "kwargs": {"content": "Where is A-1042?"},
+        },
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["x", "AIMessage"],
+            "kwargs": {
+                "content": "",
+                "tool_calls": [{"name": "get_order", "args": {"id": "A-1042"}, "id": "c1"}],
+            },
+        },
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["x", "ToolMessage"],
+            "kwargs": {"content": "shipped", "tool_call_id": "c1"},
+        },
+    ],
+    "AI SDK": [
+        {"role": "user", "content": [{"type": "text", "text": "Where is A-1042?"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool-call", "toolCallId": "c1", "toolName": "get_order", "input": {"id": "A-1042"}}
+            ],
+        },
+        {
+            "role": "tool",
+            "content": [
+                {"type": "tool-result", "toolCallId": "c1", "output": {"type": "text", "value": "shipped"}}
+            ],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_is_read_alike(shape: str) -> None:
+    parts, count = read_messages(SHAPES[shape])
+    assert [(p.kind, p.name if p.kind == "tool_call" else "", p.text) for p in parts] == [
+        ASKED,
+        CALLED,
+        ANSWERED,
+    ]
+    assert count == len(SHAPES[shape])
+    assert {p.call_id for p in parts if p.kind != "user"} == {"c1"}
+
+
+def test_gemini_has_objects_for_results() -> None:
+    parts, _ = read_messages([
+        {"role": "user", "parts": [{"text": "Where is A-1042?"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "get_order", "args": {"id": "A-1042"}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "get_order", "response": {"state": "shipped"}}}]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "It was shipped."}]},
+    ])  # fmt: skip
+    assert [(p.kind, p.text) for p in parts] == [
+        ("user", "Where is A-1042?"),
+        ("tool_call", '{"id":"A-1042"}'),
+        ("tool_result", '{"state":"shipped"}'),
+        ("thinking", "hm"),
+        ("assistant", "It was shipped."),
+    ]
+
+
+def test_smolagents_roles_are_the_models_and_the_users_words() -> None:
+    parts, _ = read_messages([
+        {"role": "tool-call", "content": "Calling tools: []"},
+        {"role": "tool-response", "content": [{"type": "text", "text": "Observation: 3"}]},
+    ])  # fmt: skip
+    assert [(p.kind, p.text) for p in parts] == [
+        ("assistant", "Calling tools: []"),
+        ("user", "Observation: 3"),
+    ]
+
+
+def test_a_tool_call_that_stands_twice_is_one() -> None:
+    call = {"id": "c1", "function": {"name": "f", "arguments": "{}"}}
+    blocks = [{"type": "text", "text": "So."}, {"type": "tool_use", "id": "c1", "name": "f", "input": {}}]
+    parts, _ = read_messages([{"role": "assistant", "content": blocks, "tool_calls": [call]}])
+    assert [p.kind for p in parts] == ["assistant", "tool_call"]
+
+
+def test_a_cache_marker_is_no_part_and_marks_what_stands_before_it() -> None:
+    point = {"cachePoint": {"type": "default"}}
+    parts, _ = read_messages([{"role": "user", "content": [{"text": "hi"}, point]}])
+    assert [(p.text, p.cache_marker) for p in parts] == [("hi", "default")]
+    block = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    parts, _ = read_messages([{"role": "user", "content": [block]}])
+    assert [(p.text, p.cache_marker) for p in parts] == [("hi", "1h")]
+    tools = read_tools([{"toolSpec": {"name": "f", "inputSchema": {"json": {}}}}, point])
+    assert [(p.name, p.cache_marker) for p in tools] == [("f", "default")]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "function", "function": {"name": "f", "description": "does", "parameters": {}}},
+        {"type": "function", "name": "f", "description": "does", "parameters": {}},
+        {"name": "f", "description": "does", "input_schema": {}},
+        {"toolSpec": {"name": "f", "description": "does", "inputSchema": {"json": {}}}},
+        {"functionDeclarations": [{"name": "f", "description": "does", "parameters": {}}]},
+        '{"name": "f", "description": "does"}',
+    ],
+)
+def test_a_tool_in_every_shape(tool: Any) -> None:
+    (part,) = read_tools([tool])
+    assert (part.kind, part.name, part.path) == ("tools", "f", "tools[0]")
+    assert "does" in part.text
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "Be kind.",
+        '[{"type":"text","content":"Be kind."}]',
+        [{"text": "Be kind."}],
+        {"parts": [{"text": "Be kind."}]},
+    ],
+)
+def test_a_system_prompt_in_every_shape(system: Any) -> None:
+    assert [(p.kind, p.text, p.path) for p in read_system(system)] == [("system", "Be kind.", "system[0]")]
+
+
+@pytest.mark.parametrize(
+    "odd", [None, 7, [], {}, "", [[]], {"role": None}, {"content": {"a": 1}}, {"type": []}, {"parts": 3}]
+)
+def test_nothing_is_too_odd(odd: Any) -> None:
+    parts, count = read_messages([odd])
+    assert count <= 1  # an empty list in a list is a batch of one empty prompt
+    assert all(isinstance(p.text, str) for p in parts)
