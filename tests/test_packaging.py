@@ -139,7 +139,9 @@ def test_the_lock_fits_the_declared_dependencies() -> None:
     extras, groups = PROJECT["optional-dependencies"], PYPROJECT["dependency-groups"]
     build_system = PYPROJECT["build-system"]["requires"]
     core = requirements([*PROJECT["dependencies"], *extras["fast"], *groups["build"], *build_system])
-    dev = requirements([entry for entries in [*extras.values(), *groups.values()] for entry in entries])
+    # not the extra ``claude``: the golden files hold the fitted model's counts, on every Python
+    tested = [entries for name, entries in extras.items() if name != "claude"]
+    dev = requirements([entry for entries in [*tested, *groups.values()] for entry in entries])
 
     assert unmet(core, locked("core.txt")) == []
     assert unmet(dev, locked("dev.txt")) == []
