@@ -246,6 +246,14 @@ def test_langchain_messages_have_their_tools_elsewhere() -> None:
     assert texts(said.system) == ["Be kind."]
 
 
+def test_the_automatic_breakpoint_stands_on_the_last_flat_message() -> None:
+    parameters = {
+        "llm.invocation_parameters": json.dumps({"cache_control": {"type": "ephemeral", "ttl": "1h"}})
+    }
+    read = parts(told(FLAT, parameters, USAGE).messages)
+    assert [p.cache_marker for p in read] == [*[""] * (len(read) - 1), "1h"]
+
+
 def test_the_automatic_breakpoint_stands_on_the_last_block() -> None:
     said = told(value_of({**BODY, "cache_control": {"type": "ephemeral"}}), FLAT, USAGE)
 

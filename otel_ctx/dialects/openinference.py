@@ -16,7 +16,7 @@ from otel_ctx.dialects import semconv
 from otel_ctx.dialects.fields import failure, first, indexed, indexed_from, number, service, text
 from otel_ctx.dialects.flat import Run, reaches_below
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
-from otel_ctx.parts import History, read_body, reserve_of, structure
+from otel_ctx.parts import History, mark_the_end, read_body, read_usage, reserve_of, structure
 
 MASK = "__REDACTED__"
 _HIDDEN_TEXTS = (".message.content", ".message_content.text")
@@ -382,20 +382,9 @@ def _read_prompt(span: Span, flat: _Flat, wire: _Wire, parameters: Mapping[str, 
             prompt.miss(missing, "tools")
     control = parameters.get("cache_control")
     if control and not own and isinstance(prompt.messages, (list, History)):
-        prompt.messages = _marked_at_the_end(prompt.messages, control)
+        messages = prompt.messages if isinstance(prompt.messages, list) else prompt.messages.every()
+        prompt.messages = mark_the_end(messages, control)
     return prompt
-
-
-def _marked_at_the_end(messages: list[Any] | History, control: Any) -> list[Any]:
-    """Anthropic's automatic breakpoint, a parameter of the request, stands on the last block."""
-    if isinstance(messages, History):
-        messages = messages.every()
-    last = messages[-1]
-    if not isinstance(last, dict):
-        return messages
-    if isinstance(last.get("kwargs"), dict):  # LangChain's constructor
-        return [*messages[:-1], {**last, "kwargs": {**last["kwargs"], "cache_control": control}}]
-    return [*messages[:-1], {**last, "cache_control": control}]
 
 
 def _from_the_library(span: Span, prompt: _Prompt) -> None:
@@ -632,50 +621,7 @@ def _raw_usage(attributes: Mapping[str, Any], response: Mapping[str, Any] | None
     else:
         metadata = _mapping(structure(attributes.get("ai.response.providerMetadata")))
         found = _mapping(metadata.get("anthropic")).get("usage")
-    if not isinstance(found, Mapping):
-        return None
-    if "prompt_tokens" in found:  # OpenAI Chat
-        details = _mapping(found.get("prompt_tokens_details"))
-        return UsageClaim(
-            input=number(found, "prompt_tokens"),
-            output=number(found, "completion_tokens"),
-            cache_read=number(details, "cached_tokens"),
-            cache_write=number(details, "cache_write_tokens"),
-            reasoning=number(_mapping(found.get("completion_tokens_details")), "reasoning_tokens"),
-            total=number(found, "total_tokens"),
-            semantics="inclusive",
-        )
-    if "promptTokenCount" in found or "prompt_token_count" in found:  # Gemini
-        return UsageClaim(
-            input=number(found, "promptTokenCount", "prompt_token_count"),
-            cache_read=number(found, "cachedContentTokenCount", "cached_content_token_count"),
-            reasoning=number(found, "thoughtsTokenCount", "thoughts_token_count"),
-            total=number(found, "totalTokenCount", "total_token_count"),
-            semantics="inclusive",
-        )
-    if "input_tokens_details" in found:  # OpenAI Responses
-        details = _mapping(found.get("input_tokens_details"))
-        return UsageClaim(
-            input=number(found, "input_tokens"),
-            output=number(found, "output_tokens"),
-            cache_read=number(details, "cached_tokens"),
-            cache_write=number(details, "cache_write_tokens"),
-            reasoning=number(_mapping(found.get("output_tokens_details")), "reasoning_tokens"),
-            total=number(found, "total_tokens"),
-            semantics="inclusive",
-        )
-    if "cache_read_input_tokens" in found or "cache_creation_input_tokens" in found:  # Anthropic
-        creation = _mapping(found.get("cache_creation"))
-        return UsageClaim(
-            input=number(found, "input_tokens"),
-            output=number(found, "output_tokens"),
-            cache_read=number(found, "cache_read_input_tokens"),
-            cache_write=number(found, "cache_creation_input_tokens"),
-            cache_write_1h=number(creation, "ephemeral_1h_input_tokens"),
-            cache_write_5m=number(creation, "ephemeral_5m_input_tokens"),
-            semantics="exclusive",
-        )
-    return None
+    return read_usage(found)
 
 
 def _or(value: int | None, other: int | None) -> int | None:

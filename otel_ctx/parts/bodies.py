@@ -19,7 +19,6 @@ class Body:
     model: str
     previous_response_id: str
     reserve: int | None
-    automatic_marker: str  # Anthropic's top-level cache_control
 
 
 def read_body(body: Mapping[str, Any]) -> Body | None:
@@ -35,8 +34,6 @@ def read_body(body: Mapping[str, Any]) -> Body | None:
         return None
     if isinstance(system, Mapping) and "parts" in system:
         system = system["parts"]
-    control = body.get("cache_control")
-    marker = "" if not control else str(_mapping(control).get("ttl") or "default")
     return Body(
         tools=Raw("tools", tools) if tools else None,
         system=Raw("system", system) if system else None,
@@ -44,14 +41,17 @@ def read_body(body: Mapping[str, Any]) -> Body | None:
         model=str(body.get("model") or body.get("modelId") or ""),
         previous_response_id=str(body.get("previous_response_id") or ""),
         reserve=reserve_of(body),
-        automatic_marker=marker,
     )
 
 
 def mark_the_end(messages: list[Any], control: Any) -> list[Any]:
     """``messages`` with Anthropic's automatic breakpoint, a request's own ``cache_control``, on the last block."""
     last = messages[-1] if messages else None
-    return [*messages[:-1], {**last, "cache_control": control}] if isinstance(last, dict) else messages
+    if not isinstance(last, dict):
+        return messages
+    if isinstance(last.get("kwargs"), dict):  # LangChain's constructor
+        return [*messages[:-1], {**last, "kwargs": {**last["kwargs"], "cache_control": control}}]
+    return [*messages[:-1], {**last, "cache_control": control}]
 
 
 def reserve_of(body: Mapping[str, Any]) -> int | None:

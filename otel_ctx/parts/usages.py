@@ -108,7 +108,9 @@ def _count(usage: Mapping[str, Any], *keys: str) -> int | None:
         value = usage.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             try:
-                return int(value)
+                count = int(value)
             except (ValueError, OverflowError):  # NaN, Infinity
                 continue
+            if abs(count) < 2**63:  # OTLP's integers; more than that is no count of anything
+                return count
     return None
