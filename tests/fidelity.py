@@ -22,11 +22,8 @@ from typing import Any
 Json = Mapping[str, Any]
 
 CORPUS = Path(__file__).parent / "corpus"
-# The cases of these that have the provider's log are read as a whole; a new one needs no more than its folder.
-FAMILIES = ("otel-", "oi-", "anthropic-", "native-", "both-")
-CASES = tuple(
-    sorted(p.parent.name for p in CORPUS.glob("*/requests.jsonl.gz") if p.parent.name.startswith(FAMILIES))
-)
+# Each case that has the provider's log is read as a whole; a new one needs no more than its folder.
+CASES = tuple(sorted(p.parent.name for p in CORPUS.glob("*/requests.jsonl.gz")))
 
 USAGE = ("input", "cache_read", "cache_write", "output")
 _LONG = (

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -309,6 +310,69 @@ def test_they_are_one_when_their_prompts_agree() -> None:
         span(2, trace=20, at=1, scope=GENAI, tokens=(100, 20), messages=[said("user", "one thing")]),
     ]
     assert len(calls(spans)) == 1
+
+
+# ---- steps of a library that loses its spans' parents
+
+
+def step(id_: int, history: Sequence[tuple[str, str]], answer: str, at: float, **more: Any) -> Span:
+    """A LangGraph node: the messages without the system prompt, its tool calls and the answer with its numbers."""
+    kinds = {"user": "HumanMessage", "assistant": "AIMessage", "tool": "ToolMessage"}
+
+    def message(role: str, text: str) -> dict[str, Any]:
+        called = [{"name": "f", "args": {}, "id": "c1"}] if (role, text) == ("assistant", "") else []
+        kwargs = {"content": text, "tool_calls": called, "tool_call_id": "c1"}
+        return {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["langchain_core", "messages", kinds[role]],
+            "kwargs": kwargs,
+        }
+
+    state = {"messages": [message(*m) for m in history]}
+    spoken = message("assistant", answer)
+    spoken["kwargs"] |= {
+        "usage_metadata": {"input_tokens": 40, "output_tokens": 3, "input_token_details": {}}
+    }
+    attributes = {
+        "traceloop.span.kind": "workflow",
+        "traceloop.entity.input": json.dumps(state),
+        "traceloop.entity.output": json.dumps({"messages": [spoken]}),
+    }
+    known = span(id_, trace=100 + id_, at=at, scope="@traceloop/instrumentation-langchain", **more)
+    return replace(known, attributes=attributes)
+
+
+def request_of_step(id_: int, history: Sequence[tuple[str, str]], at: float, **more: Any) -> Span:
+    """The span of the request below: with the system prompt, without tool calls, numbers and ids."""
+    messages = [said("system", "Be kind."), *(said(*m) for m in history)]
+    scope = "@traceloop/instrumentation-langchain"
+    return span(id_, trace=100 + id_, at=at, length=0.5, scope=scope, messages=messages, **more)
+
+
+LOOP = [("user", "Where is it?"), ("assistant", ""), ("tool", "In the post.")]
+
+
+def test_a_step_and_the_request_in_it_are_one_call_with_what_each_has_kept() -> None:
+    for order in in_any_order([step(1, LOOP, "Soon.", 0), request_of_step(2, LOOP, 0.2)]):
+        (call,) = calls(order)
+        assert [s.kind for s in call.prompt] == ["system", "user", "tool_call", "tool_result"]
+        assert (call.usage.input, call.usage.output) == (40, 3)
+        assert call.completeness.lost == {"tools"}
+
+
+def test_equal_requests_at_one_time_are_as_many_calls_as_there_are_requests() -> None:
+    steps = [step(i, LOOP, "Soon.", i / 100, length=2) for i in (1, 2, 3)]
+    requests = [request_of_step(10 + i, LOOP, 0.5 + i / 100) for i in (1, 2, 3)]
+
+    assert len(calls([*steps, *requests])) == 3
+
+
+def test_a_step_whose_request_is_not_there_stands_for_itself() -> None:
+    other = request_of_step(2, [("user", "Another matter.")], 0.2)
+    later = request_of_step(3, LOOP, 5)
+
+    assert len(calls([step(1, LOOP, "Soon.", 0), other, later])) == 3
 
 
 # ---- never one

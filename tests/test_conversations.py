@@ -742,6 +742,24 @@ def test_a_break_is_located_to_the_character_with_what_stood_behind_it() -> None
     assert at.tokens == round(sum(s.tokens or 0 for s in first.call.prompt) * second.tokens.factor)
 
 
+def test_a_system_prompt_that_moves_into_the_messages_is_no_break() -> None:
+    """One library has it apart, another as the first message; a call may be told by either."""
+    app = App()
+    system = {"gen_ai.system_instructions": json.dumps([{"type": "text", "content": PAD}])}
+    history = [said("user", "One?"), said("assistant", "ok"), said("user", "Two?")]
+    app.call(0, [said("system", PAD), *history[:1]])
+    app.call(10, history, **system)
+    history += [said("assistant", "ok"), said("user", "Three?")]
+    app.call(20, [said("system", PAD), *history])
+    system = {"gen_ai.system_instructions": json.dumps([{"type": "text", "content": f"{PAD} Now."}])}
+    app.call(30, [*history, said("assistant", "ok"), said("user", "Four?")], **system)
+
+    readings = analysed(app.spans).readings
+    assert [(r.shared, r.break_ and r.break_.kind) for r in readings[1:3]] == [(2, None), (4, None)]
+    assert readings[3].break_ is not None
+    assert readings[3].break_.kind == "system"
+
+
 def test_what_was_lost_is_not_compared() -> None:
     app = App()
     dialogue(app, 0, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ from hypothesis import strategies as st
 from otel_ctx.dialects import anthropic_sdk, genai, genai_events, semconv
 from otel_ctx.inputs.otlp_json import logs_of, spans_of
 from otel_ctx.model import Event, LogRecord, Part, Raw, Span, Telling, UsageClaim
-from otel_ctx.parts import loads, read_messages, read_system, read_tools, salvage
+from otel_ctx.parts import read_messages
+from tests.dialects import line, parts
 
 if TYPE_CHECKING:
     from conftest import CorpusCase
@@ -80,23 +80,6 @@ def log_told(
     return said
 
 
-def opened(raw: Raw) -> Any:
-    if isinstance(raw.value, str) and raw.value[:1] in ("[", "{"):
-        try:
-            return loads(raw.value)
-        except ValueError:
-            return salvage(raw.value)
-    return raw.value
-
-
-def parts(raw: Raw | None) -> list[Part]:
-    if raw is None:
-        return []
-    if raw.shape == "tools":
-        return read_tools(opened(raw))
-    return read_system(opened(raw)) if raw.shape == "system" else read_messages(opened(raw))[0]
-
-
 # ---- what real instrumentations wrote
 
 
@@ -123,7 +106,7 @@ _LEFT_OUT = {
 def _row(telling: Telling) -> dict[str, Any] | str:
     """What is said of a call, its content as one line a part; a record with one message is one line."""
     sections = {
-        k: [_line(p) for p in parts(getattr(telling, k))] for k in ("tools", "system", "messages", "output")
+        k: [line(p) for p in parts(getattr(telling, k))] for k in ("tools", "system", "messages", "output")
     }
     content = {k: v for k, v in sections.items() if v}
     if telling.role == "content" and telling.usage is None:
@@ -134,21 +117,6 @@ def _row(telling: Telling) -> dict[str, Any] | str:
     if telling.usage is not None:
         row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
     return row | content
-
-
-def _line(part: Part) -> str:
-    digest = hashlib.sha256(part.text.encode()).hexdigest()[:12]
-    facts = (
-        part.path,
-        part.kind,
-        part.role,
-        part.name,
-        part.call_id,
-        part.cache_marker,
-        len(part.text),
-        digest,
-    )
-    return " ".join(str(f or "-") for f in facts)
 
 
 @pytest.mark.parametrize("name", CASES)

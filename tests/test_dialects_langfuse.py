@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ctx import dialects
 from otel_ctx.dialects import langfuse
-from otel_ctx.inputs.otlp_json import spans_of
-from otel_ctx.model import Part, Raw, Span, Telling, UsageClaim
-from otel_ctx.parts import read_messages, read_system, read_tools
+from otel_ctx.model import Telling, UsageClaim
+from tests.dialects import pairs, parts, span
 
-if TYPE_CHECKING:
-    from conftest import CorpusCase
-
-CASES = (
-    "langfuse-langchain",  # tools as messages at the end; exclusive buckets
-    "langfuse-responses",
-    "langfuse-chat-stream",  # when the first token came
-    "langfuse-js-responses",  # instructions and tools in the metadata; exclusive buckets
-    "langfuse3x-chat",  # the session on the root alone
-)
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 ASKED = {"role": "user", "content": "Where is it?"}
 INPUT = "langfuse.observation.input"
-
-
-def span(attributes: Mapping[str, Any], **more: Any) -> Span:
-    return Span("t", "s", "p", "OpenAI-generation", 1, 2, attributes, **more)
 
 
 def told(value: Any = None, more: Mapping[str, Any] | None = None, **how: Any) -> Telling:
@@ -52,71 +34,6 @@ def usage(details: Mapping[str, Any]) -> UsageClaim:
     return claim
 
 
-def parts(raw: Raw | None) -> list[Part]:
-    if raw is None:
-        return []
-    if raw.shape == "messages":
-        return read_messages(raw.value)[0]
-    return read_tools(raw.value) if raw.shape == "tools" else read_system(raw.value)
-
-
-def texts(raw: Raw | None) -> list[tuple[str, str]]:
-    return [(p.kind, p.text) for p in parts(raw)]
-
-
-# ---- what real instrumentations wrote
-
-
-def tellings(case: CorpusCase, *, hidden: bool = False) -> Iterator[Telling]:
-    for request in case.traces:
-        for read in spans_of(request, ""):
-            said = dialects.read(replace(read, scope_name="", scope_version="") if hidden else read)
-            if said is not None:
-                yield said
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_corpus(
-    name: str, corpus_case: Callable[[str], CorpusCase], golden: Callable[[str, object], None]
-) -> None:
-    golden(f"corpus/{name}/tellings.json.gz", [_row(t) for t in tellings(corpus_case(name))])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_scope_is_not_needed(name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
-    case = corpus_case(name)
-
-    named = [replace(t, scope="", scope_version="") for t in tellings(case)]
-
-    assert {t.dialect for t in named} == {"langfuse"}
-    assert list(tellings(case, hidden=True)) == named
-
-
-def _row(telling: Telling) -> dict[str, Any]:
-    sections = ("tools", "system", "messages", "output")
-    empty = asdict(Telling("", "call", "", ""))
-    row = {k: v for k, v in asdict(telling).items() if k not in sections and v != empty[k]}
-    row |= {k: sorted(row[k]) for k in ("reasons", "lost") if k in row}
-    if telling.usage is not None:
-        row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
-    return row | {k: lines for k in sections if (lines := [_line(p) for p in parts(getattr(telling, k))])}
-
-
-def _line(part: Part) -> str:
-    digest = hashlib.sha256(part.text.encode()).hexdigest()[:12]
-    facts = (
-        part.path,
-        part.kind,
-        part.role,
-        part.name,
-        part.call_id,
-        part.cache_marker,
-        len(part.text),
-        digest,
-    )
-    return " ".join(str(f) or "-" for f in facts)
-
-
 # ---- by hand
 
 
@@ -124,7 +41,7 @@ def _line(part: Part) -> str:
 def test_what_the_openai_client_got(key: str) -> None:
     said = told({key: [TOOL["function"]], "messages": [ASKED]})
 
-    assert texts(said.messages) == [("user", "Where is it?")]
+    assert pairs(said.messages) == [("user", "Where is it?")]
     assert [p.name for p in parts(said.tools)] == ["look"]
     assert (said.reasons, said.lost) == (frozenset(), frozenset())
 
@@ -134,7 +51,7 @@ def test_tools_at_the_end_of_a_list_are_no_messages() -> None:
     anthropic = {"name": "take", "input_schema": {"type": "object"}}
     said = told([ASKED, result, {"role": "tool", "content": TOOL}, {"role": "tool", "content": anthropic}])
 
-    assert texts(said.messages) == [("user", "Where is it?"), ("tool_result", '{"found": true}')]
+    assert pairs(said.messages) == [("user", "Where is it?"), ("tool_result", '{"found": true}')]
     assert [p.name for p in parts(said.tools)] == ["look", "take"]
     assert not said.lost
 
@@ -152,8 +69,8 @@ def test_instructions_and_tools_of_responses_in_javascript() -> None:
     }
     said = told("Where is it?", metadata)
 
-    assert texts(said.system) == [("system", "Be kind.")]
-    assert texts(said.messages) == [("user", "Where is it?")]
+    assert pairs(said.system) == [("system", "Be kind.")]
+    assert pairs(said.messages) == [("user", "Where is it?")]
     assert [p.name for p in parts(said.tools)] == ["look"]
 
 
@@ -193,14 +110,14 @@ def test_an_input_that_was_cut_keeps_its_beginning() -> None:
     whole = json.dumps({"tools": [TOOL], "messages": [ASKED]})
     said = told(whole[: whole.index("s it?")])
 
-    assert texts(said.messages) == [("user", "Where i")]
+    assert pairs(said.messages) == [("user", "Where i")]
     assert (said.reasons, said.lost) == ({"value_cut"}, {"system", "messages"})
 
 
 def test_an_applications_own_input() -> None:
     assert told({"question": "Where is it?"}).reasons == {"unparsable"}
-    assert texts(told("Where is it?").messages) == [("user", "Where is it?")]
-    assert texts(told(ASKED).messages) == [("user", "Where is it?")]
+    assert pairs(told("Where is it?").messages) == [("user", "Where is it?")]
+    assert pairs(told(ASKED).messages) == [("user", "Where is it?")]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +126,7 @@ def test_an_applications_own_input() -> None:
 def test_answers(answer: Any) -> None:
     written = answer if isinstance(answer, str) else json.dumps(answer)
 
-    assert texts(told([ASKED], {"langfuse.observation.output": written}).output) == [("assistant", "There.")]
+    assert pairs(told([ASKED], {"langfuse.observation.output": written}).output) == [("assistant", "There.")]
 
 
 def test_a_providers_own_usage() -> None:

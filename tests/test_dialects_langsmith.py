@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,18 +12,9 @@ from hypothesis import strategies as st
 
 from otel_ctx import dialects
 from otel_ctx.dialects import langsmith
-from otel_ctx.inputs.otlp_json import spans_of
-from otel_ctx.model import Part, Raw, Span, Telling, UsageClaim
-from otel_ctx.parts import read_messages, read_system, read_tools
+from otel_ctx.model import Telling, UsageClaim
+from tests.dialects import pairs, parts, span
 
-if TYPE_CHECKING:
-    from conftest import CorpusCase
-
-CASES = (
-    "langsmith-langchain",  # LangChain's constructors; tools beside them; counts as Python prints them
-    "langsmith-anthropic",  # a request body with cache markers; the SDK's own spans lie in other traces
-    "langsmith-js-otel-responses",  # inputs written when the application has gone on with the same list
-)
 USAGE = {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 5, "gen_ai.usage.total_tokens": 35}
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 BODY: dict[str, Any] = {
@@ -33,10 +22,6 @@ BODY: dict[str, Any] = {
     "messages": [{"role": "user", "content": "Where is it?"}],
     "tools": [TOOL],
 }
-
-
-def span(attributes: Mapping[str, Any], **more: Any) -> Span:
-    return Span("t", "s", "p", "ChatOpenAI", 1, 2, attributes, **more)
 
 
 def told(prompt: Any = None, more: Mapping[str, Any] | None = None, **how: Any) -> Telling:
@@ -48,79 +33,14 @@ def told(prompt: Any = None, more: Mapping[str, Any] | None = None, **how: Any) 
     return said
 
 
-def parts(raw: Raw | None) -> list[Part]:
-    if raw is None:
-        return []
-    if raw.shape == "messages":
-        return read_messages(raw.value)[0]
-    return read_tools(raw.value) if raw.shape == "tools" else read_system(raw.value)
-
-
-def texts(raw: Raw | None) -> list[tuple[str, str]]:
-    return [(p.kind, p.text) for p in parts(raw)]
-
-
-# ---- what real instrumentations wrote
-
-
-def tellings(case: CorpusCase, *, hidden: bool = False) -> Iterator[Telling]:
-    for request in case.traces:
-        for read in spans_of(request, ""):
-            said = dialects.read(replace(read, scope_name="", scope_version="") if hidden else read)
-            if said is not None and said.dialect != "anthropic_sdk":
-                yield said
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_corpus(
-    name: str, corpus_case: Callable[[str], CorpusCase], golden: Callable[[str, object], None]
-) -> None:
-    golden(f"corpus/{name}/tellings.json.gz", [_row(t) for t in tellings(corpus_case(name))])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_scope_is_not_needed(name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
-    case = corpus_case(name)
-
-    named = [replace(t, scope="", scope_version="") for t in tellings(case)]
-
-    assert {t.dialect for t in named} == {"langsmith"}
-    assert list(tellings(case, hidden=True)) == named
-
-
-def _row(telling: Telling) -> dict[str, Any]:
-    sections = ("tools", "system", "messages", "output")
-    empty = asdict(Telling("", "call", "", ""))
-    row = {k: v for k, v in asdict(telling).items() if k not in sections and v != empty[k]}
-    row |= {k: sorted(row[k]) for k in ("reasons", "lost") if k in row}
-    if telling.usage is not None:
-        row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
-    return row | {k: lines for k in sections if (lines := [_line(p) for p in parts(getattr(telling, k))])}
-
-
-def _line(part: Part) -> str:
-    digest = hashlib.sha256(part.text.encode()).hexdigest()[:12]
-    facts = (
-        part.path,
-        part.kind,
-        part.role,
-        part.name,
-        part.call_id,
-        part.cache_marker,
-        len(part.text),
-        digest,
-    )
-    return " ".join(str(f) or "-" for f in facts)
-
-
 # ---- by hand
 
 
 def test_a_request_body() -> None:
     said = told(BODY | {"instructions": "Be kind.", "max_tokens": 99}, USAGE)
 
-    assert texts(said.system) == [("system", "Be kind.")]
-    assert texts(said.messages) == [("user", "Where is it?")]
+    assert pairs(said.system) == [("system", "Be kind.")]
+    assert pairs(said.messages) == [("user", "Where is it?")]
     assert [p.name for p in parts(said.tools)] == ["look"]
     assert (said.reserve, said.reasons, said.lost) == (99, frozenset(), frozenset())
 
@@ -135,7 +55,7 @@ def test_a_body_without_tools_had_none_but_langchains_messages_may_have_had_some
     assert (body.reasons, body.lost) == (frozenset(), frozenset())
     assert (bare.reasons, bare.lost) == ({"schema_missing"}, {"tools"})
     assert [p.name for p in parts(beside.tools)] == ["look"]
-    assert texts(beside.messages) == [("user", "Where is it?")]
+    assert pairs(beside.messages) == [("user", "Where is it?")]
     assert not beside.lost
 
 
@@ -162,7 +82,7 @@ def test_inputs_that_were_cut_keep_their_beginning() -> None:
     whole = json.dumps(BODY)
     said = told(whole[: whole.index("s it?")])
 
-    assert texts(said.messages) == [("user", "Where i")]
+    assert pairs(said.messages) == [("user", "Where i")]
     assert (said.reasons, said.lost) == ({"value_cut"}, {"tools", "system", "messages"})
 
 
@@ -171,7 +91,7 @@ def test_anothers_inputs() -> None:
 
 
 def test_a_plain_text_model() -> None:
-    assert texts(told({"prompts": ["Once upon"]}).messages) == [("user", "Once upon")]
+    assert pairs(told({"prompts": ["Once upon"]}).messages) == [("user", "Once upon")]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +141,7 @@ def test_a_prompt_ends_before_its_own_answer() -> None:
     said = told({"model": "gpt-4o", "input": [*asked, *later]}, outputs)
     clean = told({"model": "gpt-4o", "input": asked}, outputs)
 
-    assert texts(said.messages) == texts(clean.messages) == [("user", "Where is it?"), ("tool_call", "{}")]
+    assert pairs(said.messages) == pairs(clean.messages) == [("user", "Where is it?"), ("tool_call", "{}")]
 
 
 @pytest.mark.parametrize("details", ["{'cache_read': 20}", '{"cache_read": 20}'])

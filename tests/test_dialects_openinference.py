@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ctx.dialects import openinference
-from otel_ctx.inputs.otlp_json import spans_of
-from otel_ctx.model import Event, Part, Raw, Span, Telling, UsageClaim
-from otel_ctx.parts import read_messages, read_system, read_tools
-
-if TYPE_CHECKING:
-    from conftest import CorpusCase
+from otel_ctx.model import Event, Raw, Span, Telling
+from tests.dialects import parts, texts
 
 MASK = "__REDACTED__"
-CASES = (
-    "oi-anthropic",  # the request body with its cache markers
-    "oi-anthropic-js",  # a system prompt that the flat attributes lack, results that overwrite each other
-    "oi-agno-anthropic",  # the framework's own message dicts, no response id
-    "oi-bedrock-converse-cache",  # a list of messages, a cache point as fourth tool
-    "oi-google-genai",
-    "oi-langgraph-anthropic-thinking",  # LangChain's constructors, CHAIN and AGENT spans with messages
-    "oi-langchain-js-anthropic-stream",  # a tool call in pieces
-    "oi-openai-agents-stream",  # a list of items, the system prompt in the flat attributes only
-    "oi-openai-chat-hidemessages",
-    "oi-openai-chat-long-genai-limit128",  # the head dropped, more of it in gen_ai.input.messages
-    "oi-openai-chat-valuelen",
-    "oi-pydantic-ai-anthropic",  # another library's spans, painted over
-    "oi-vercel-ai7-anthropic-legacy",
-)
 BODY: dict[str, Any] = {
     "model": "m-1",
     "max_tokens": 77,
@@ -72,74 +51,9 @@ def value_of(body: Any) -> dict[str, Any]:
     return {"input.value": json.dumps(body), "input.mime_type": "application/json"}
 
 
-def parts(raw: Raw | None) -> list[Part]:
-    if raw is None:
-        return []
-    if raw.shape == "tools":
-        return read_tools(raw.value)
-    return read_system(raw.value) if raw.shape == "system" else read_messages(raw.value)[0]
-
-
-def texts(raw: Raw | None) -> list[str]:
-    return [p.text for p in parts(raw)]
-
-
 def everything(telling: Telling) -> str:
     """All text that a telling hands over."""
     return "\n".join(t for raw in (telling.tools, telling.system, telling.messages) for t in texts(raw))
-
-
-# ---- what real instrumentations wrote
-
-
-def tellings(case: CorpusCase, *, hidden: bool = False) -> Iterator[Telling]:
-    for request in case.traces:
-        for read in spans_of(request, ""):
-            said = openinference.read(replace(read, scope_name="", scope_version="") if hidden else read)
-            if said is not None:
-                yield said
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_corpus(
-    name: str, corpus_case: Callable[[str], CorpusCase], golden: Callable[[str, object], None]
-) -> None:
-    golden(f"corpus/{name}/tellings.json.gz", [_row(t) for t in tellings(corpus_case(name))])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_scope_is_not_needed(name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
-    case = corpus_case(name)
-
-    named = [replace(t, scope="", scope_version="") for t in tellings(case)]
-
-    assert named
-    assert list(tellings(case, hidden=True)) == named
-
-
-def _row(telling: Telling) -> dict[str, Any]:
-    sections = ("tools", "system", "messages", "output")
-    empty = asdict(Telling("", "call", "", ""))
-    row = {k: v for k, v in asdict(telling).items() if k not in sections and v != empty[k]}
-    row |= {k: sorted(row[k]) for k in ("reasons", "lost") if k in row}
-    if telling.usage is not None:
-        row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
-    return row | {k: lines for k in sections if (lines := [_line(p) for p in parts(getattr(telling, k))])}
-
-
-def _line(part: Part) -> str:
-    digest = hashlib.sha256(part.text.encode()).hexdigest()[:12]
-    facts = (
-        part.path,
-        part.kind,
-        part.role,
-        part.name,
-        part.call_id,
-        part.cache_marker,
-        len(part.text),
-        digest,
-    )
-    return " ".join(str(f) or "-" for f in facts)
 
 
 # ---- which spans are calls

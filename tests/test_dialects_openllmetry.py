@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ctx.dialects import openinference, openllmetry
-from otel_ctx.inputs.otlp_json import spans_of
-from otel_ctx.model import Part, Raw, Span, Telling, UsageClaim
-from otel_ctx.parts import read_messages, read_tools
+from otel_ctx.dialects import openllmetry
+from otel_ctx.model import Telling, UsageClaim
+from tests.dialects import parts, span
 
-if TYPE_CHECKING:
-    from conftest import CorpusCase
-
-CASES = (
-    "oll033-openai-chat-stream",  # usage under its first names
-    "oll053-anthropic",  # blocks as JSON text, with cache markers in tool results; calls twice
-    "oll053-bedrock-converse",  # every content a list of Converse's blocks
-    "oll053-gemini",  # calls and results as Python prints them
-    "oll053-openai-chat-long-limit128",
-    "oll053-openai-responses",  # no llm.request.type
-    "oi-openllmetry-anthropic",  # rewritten by a converter to OpenInference
-)
 PROMPT: dict[str, Any] = {
     "llm.request.type": "chat",
     "gen_ai.prompt.0.role": "system",
@@ -37,74 +22,10 @@ PROMPT: dict[str, Any] = {
 }
 
 
-def span(attributes: Mapping[str, Any], **more: Any) -> Span:
-    return Span("t", "s", "p", "openai.chat", 1, 2, attributes, **{"kind": 3, **more})
-
-
 def told(attributes: Mapping[str, Any], **more: Any) -> Telling:
     said = openllmetry.read(span(attributes, **more))
     assert said is not None
     return said
-
-
-def parts(raw: Raw | None) -> list[Part]:
-    if raw is None:
-        return []
-    return read_tools(raw.value) if raw.shape == "tools" else read_messages(raw.value)[0]
-
-
-# ---- what real instrumentations wrote
-
-
-def tellings(case: CorpusCase, *, hidden: bool = False) -> Iterator[Telling]:
-    for request in case.traces:
-        for read in spans_of(request, ""):
-            assert openinference.read(read) is None  # a converted span is read here, not there
-            said = openllmetry.read(replace(read, scope_name="", scope_version="") if hidden else read)
-            if said is not None:
-                yield said
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_corpus(
-    name: str, corpus_case: Callable[[str], CorpusCase], golden: Callable[[str, object], None]
-) -> None:
-    golden(f"corpus/{name}/tellings.json.gz", [_row(t) for t in tellings(corpus_case(name))])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_scope_is_not_needed(name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
-    case = corpus_case(name)
-
-    named = [replace(t, scope="", scope_version="") for t in tellings(case)]
-
-    assert named
-    assert list(tellings(case, hidden=True)) == named
-
-
-def _row(telling: Telling) -> dict[str, Any]:
-    sections = ("tools", "messages", "output")
-    empty = asdict(Telling("", "call", "", ""))
-    row = {k: v for k, v in asdict(telling).items() if k not in sections and v != empty[k]}
-    row |= {k: sorted(row[k]) for k in ("reasons", "lost") if k in row}
-    if telling.usage is not None:
-        row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
-    return row | {k: lines for k in sections if (lines := [_line(p) for p in parts(getattr(telling, k))])}
-
-
-def _line(part: Part) -> str:
-    digest = hashlib.sha256(part.text.encode()).hexdigest()[:12]
-    facts = (
-        part.path,
-        part.kind,
-        part.role,
-        part.name,
-        part.call_id,
-        part.cache_marker,
-        len(part.text),
-        digest,
-    )
-    return " ".join(str(f) or "-" for f in facts)
 
 
 # ---- by hand

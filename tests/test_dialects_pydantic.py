@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ctx import dialects
 from otel_ctx.dialects import pydantic
-from otel_ctx.inputs.otlp_json import spans_of
-from otel_ctx.model import Part, Raw, Span, Telling, UsageClaim
-from otel_ctx.parts import read_messages, read_system, read_tools
+from otel_ctx.model import Part, Telling
+from tests.dialects import pairs, parts, span
 
-if TYPE_CHECKING:
-    from conftest import CorpusCase
-
-CASES = (
-    "pydantic-ai-1x-chat-v1-attributes",  # an events list, with the answer as gen_ai.choice
-    "pydantic-ai-anthropic-v5-cache1h",  # breakpoints by position
-    "pydantic-ai-google-v5",  # results that were sent in a wrapper
-    "pydantic-ai-chat-v5-nocontent",  # skeletons
-    "logfire-anthropic-v1",  # a request body with cache markers
-    "logfire-responses-v1",  # an events list with the answer appended
-    "logfire-chat-v2-stream",  # two spans a request
-    "logfire-openai-agents-chat",  # no tools, cached tokens in the SDK's usage only
-    "logfire-openai-agents-responses",
-)
 TEMPLATE = {"logfire.msg_template": "Chat Completion with {request_data[model]!r}"}
 MODEL = {"gen_ai.request.model": "gpt-4o"}
 CHAT = {"gen_ai.operation.name": "chat", **MODEL}
@@ -49,10 +31,6 @@ FOUND = {"event.name": "gen_ai.tool.message", "role": "tool", "id": "c1", "conte
 SAID = {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "There."}
 
 
-def span(attributes: Mapping[str, Any], **more: Any) -> Span:
-    return Span("t", "s", "p", "chat gpt-4o", 1, 2, attributes, **more)
-
-
 def told(*attributes: Mapping[str, Any], **how: Any) -> Telling:
     written: dict[str, Any] = {}
     for some in attributes:
@@ -61,71 +39,6 @@ def told(*attributes: Mapping[str, Any], **how: Any) -> Telling:
     said = pydantic.read(span(written, **how))
     assert said is not None
     return said
-
-
-def parts(raw: Raw | None) -> list[Part]:
-    if raw is None:
-        return []
-    if raw.shape == "messages":
-        return read_messages(raw.value)[0]
-    return read_tools(raw.value) if raw.shape == "tools" else read_system(raw.value)
-
-
-def texts(raw: Raw | None) -> list[tuple[str, str]]:
-    return [(p.kind, p.text) for p in parts(raw)]
-
-
-# ---- what real instrumentations wrote
-
-
-def tellings(case: CorpusCase, *, hidden: bool = False) -> Iterator[Telling]:
-    for request in case.traces:
-        for read in spans_of(request, ""):
-            said = dialects.read(replace(read, scope_name="", scope_version="") if hidden else read)
-            if said is not None and said.dialect == "pydantic":
-                yield said
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_corpus(
-    name: str, corpus_case: Callable[[str], CorpusCase], golden: Callable[[str, object], None]
-) -> None:
-    golden(f"corpus/{name}/tellings.json.gz", [_row(t) for t in tellings(corpus_case(name))])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_scope_is_not_needed(name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
-    case = corpus_case(name)
-
-    named = [replace(t, scope="", scope_version="") for t in tellings(case)]
-
-    assert named
-    assert list(tellings(case, hidden=True)) == named
-
-
-def _row(telling: Telling) -> dict[str, Any]:
-    sections = ("tools", "system", "messages", "output")
-    empty = asdict(Telling("", "call", "", ""))
-    row = {k: v for k, v in asdict(telling).items() if k not in sections and v != empty[k]}
-    row |= {k: sorted(row[k]) for k in ("reasons", "lost") if k in row}
-    if telling.usage is not None:
-        row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
-    return row | {k: lines for k in sections if (lines := [_line(p) for p in parts(getattr(telling, k))])}
-
-
-def _line(part: Part) -> str:
-    digest = hashlib.sha256(part.text.encode()).hexdigest()[:12]
-    facts = (
-        part.path,
-        part.kind,
-        part.role,
-        part.name,
-        part.call_id,
-        part.cache_marker,
-        len(part.text),
-        digest,
-    )
-    return " ".join(str(f) or "-" for f in facts)
 
 
 # ---- lists of events
@@ -139,14 +52,14 @@ def test_the_choice_is_the_answer() -> None:
     }
     said = told(OURS, {"events": [SYSTEM, ASKED, CALLED, FOUND, SAID, choice], "gen_ai.response.id": "r1"})
 
-    assert texts(said.messages) == [
+    assert pairs(said.messages) == [
         ("system", "Be kind."),
         ("user", "Where is it?"),
         ("tool_call", "{}"),
         ("tool_result", "there"),
         ("assistant", "There."),
     ]
-    assert texts(said.output) == [("assistant", "There.")]
+    assert pairs(said.output) == [("assistant", "There.")]
     assert (said.reasons, said.lost) == (frozenset(), frozenset())
 
 
@@ -179,7 +92,7 @@ def test_items_without_an_event_of_their_own() -> None:
 
     said = told(OURS, {"events": [ASKED, *unknown]})
 
-    assert texts(said.messages) == [("user", "Where is it?"), ("thinking", "Hm."), ("user", "Look here.")]
+    assert pairs(said.messages) == [("user", "Where is it?"), ("thinking", "Hm."), ("user", "Look here.")]
     assert said.reasons == {"guessed"}
 
 
@@ -208,7 +121,7 @@ def test_events_that_were_cut() -> None:
     whole = json.dumps([SYSTEM, ASKED])
     said = told(OURS, {"events": whole[: whole.index("s it?")]})
 
-    assert texts(said.messages) == [("system", "Be kind."), ("user", "Where i")]
+    assert pairs(said.messages) == [("system", "Be kind."), ("user", "Where i")]
     assert (said.reasons, said.lost) == ({"value_cut"}, {"messages"})
 
 
@@ -233,9 +146,9 @@ def test_a_request_body() -> None:
     said = told(CHAT, TEMPLATE, {"request_data": body, "response_data": {"message": SAID}})
 
     assert [(p.text, p.cache_marker) for p in parts(said.system)] == [("Be kind.", "1h")]
-    assert texts(said.messages) == [("user", "Where is it?")]
+    assert pairs(said.messages) == [("user", "Where is it?")]
     assert [p.name for p in parts(said.tools)] == ["look"]
-    assert texts(said.output) == [("assistant", "There.")]
+    assert pairs(said.output) == [("assistant", "There.")]
     assert (said.reserve, said.reasons, said.lost) == (99, frozenset(), frozenset())
 
 
@@ -251,14 +164,14 @@ def test_a_body_says_more_than_the_conventions() -> None:
     newer = told(CHAT, TEMPLATE, poorer, {"request_data": {"model": "gpt-4o"}})
 
     assert [p.cache_marker for p in parts(both.messages)] == ["1h"]
-    assert texts(newer.messages) == texts(both.messages) == [("user", "Where is it?")]
+    assert pairs(newer.messages) == pairs(both.messages) == [("user", "Where is it?")]
 
 
 def test_a_body_that_was_cut() -> None:
     whole = json.dumps({"messages": [{"role": "user", "content": "Where is it?"}], "tools": [TOOL]})
     said = told(CHAT, TEMPLATE, {"request_data": whole[: whole.index("s it?")]})
 
-    assert texts(said.messages) == [("user", "Where i")]
+    assert pairs(said.messages) == [("user", "Where i")]
     assert {"value_cut"} <= said.reasons
     assert {"tools", "messages"} <= said.lost
 
@@ -269,7 +182,7 @@ def test_a_stream_leaves_its_text() -> None:
         CHAT, TEMPLATE, body, {"response_data": {"combined_chunk_content": "There.", "chunk_count": 2}}
     )
 
-    assert texts(said.output) == [("assistant", "There.")]
+    assert pairs(said.output) == [("assistant", "There.")]
 
 
 @pytest.mark.parametrize("operation", ["embeddings", "generate_content"])
@@ -288,7 +201,7 @@ def test_an_answers_calls_are_unwrapped() -> None:
         CHAT, TEMPLATE, body, {"response_data": {"message": {"role": "assistant", "tool_calls": [call]}}}
     )
 
-    assert texts(said.output) == [("tool_call", '{"a":1}')]
+    assert pairs(said.output) == [("tool_call", '{"a":1}')]
 
 
 # ---- the Agents SDK
@@ -301,8 +214,8 @@ def test_a_chat_request_of_the_agents_sdk() -> None:
     said = told(MODEL, TEMPLATE, {"model_config": {}, "input": messages, "output": answer, "usage": usage,
                                   "request_data": {"messages": messages + answer}})  # fmt: skip
 
-    assert texts(said.messages) == [("user", "Where is it?")]
-    assert texts(said.output) == [("assistant", "There.")]
+    assert pairs(said.messages) == [("user", "Where is it?")]
+    assert pairs(said.output) == [("assistant", "There.")]
     assert said.usage is not None
     assert (said.usage.input, said.usage.cache_read) == (30, 20)
     assert (said.reasons, said.lost) == ({"schema_missing"}, {"tools"})
@@ -320,10 +233,10 @@ def test_a_responses_request_of_the_agents_sdk() -> None:
     raw = [{"role": "user", "content": "Where is it?"}]
     said = told(MODEL, TEMPLATE, {"raw_input": raw, "response": response, "events": [SYSTEM, ASKED, SAID]})
 
-    assert texts(said.system) == [("system", "Be kind.")]
-    assert texts(said.messages) == [("user", "Where is it?")]
-    assert texts(said.tools) == [("tools", '{"type":"function","name":"look","parameters":{}}')]
-    assert texts(said.output) == [("assistant", "There.")]
+    assert pairs(said.system) == [("system", "Be kind.")]
+    assert pairs(said.messages) == [("user", "Where is it?")]
+    assert pairs(said.tools) == [("tools", '{"type":"function","name":"look","parameters":{}}')]
+    assert pairs(said.output) == [("assistant", "There.")]
     assert (said.response_id, said.previous_response_id, said.reserve) == ("r1", "r0", 99)
     assert (said.reasons, said.lost) == ({"server_side"}, {"head"})
 
@@ -400,7 +313,7 @@ def test_results_as_gemini_gets_them(provider: str, result: Any, sent: str) -> N
         OURS, {"gen_ai.provider.name": provider}, messages(TEXT, ("user", {**RESULT, "result": result}))
     )
 
-    assert texts(said.messages)[-1] == ("tool_result", sent)
+    assert pairs(said.messages)[-1] == ("tool_result", sent)
 
 
 def test_breakpoints_by_position() -> None:
@@ -428,7 +341,7 @@ def test_breakpoints_by_position() -> None:
     assert [p.cache_marker for p in parts(marked.system)] == ["default"]
     assert [p.cache_marker for p in parts(marked.messages)] == ["", "default"]
     for name in ("tools", "system", "messages"):
-        assert texts(getattr(said, name)) == texts(getattr(marked, name))
+        assert pairs(getattr(said, name)) == pairs(getattr(marked, name))
 
 
 def test_a_place_that_cannot_be_known_is_not_marked() -> None:

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ctx.dialects import genai, semconv, vercel
-from otel_ctx.inputs.otlp_json import spans_of
-from otel_ctx.model import Event, Part, Raw, Span, Telling, UsageClaim
-from otel_ctx.parts import loads, read_messages, read_tools, salvage
+from otel_ctx.model import Event, Raw, Telling
+from otel_ctx.parts import loads, read_messages, read_tools
+from tests.dialects import parts, span
 
-if TYPE_CHECKING:
-    from conftest import CorpusCase
-
-CASES = (
-    "vercel-ai4-anthropic-stream",  # cached counts in the metadata only
-    "vercel-ai5-anthropic-stream",  # the provider's own usage beside the SDK's
-    "vercel-ai5-chat-attrlen2048",  # every value cut
-    "vercel-ai6-chat-stream",
-    "vercel-ai7-anthropic-stream",  # the conventions' names; parts of which only the type is left
-    "traceloop-sdk-js-vercel",  # parents and children renamed alike
-    "traceloop-openai-js-responses-stream",  # the list of input items as one user's text
-)
 CALL: dict[str, Any] = {
     "ai.operationId": "ai.streamText.doStream",
     "ai.model.provider": "openai.chat",
@@ -38,80 +24,10 @@ SYSTEM = '{"role":"system","content":"Be kind."}'
 USER = '{"role":"user","content":[{"type":"text","text":"Where is it?"}]}'
 
 
-def span(attributes: Mapping[str, Any], *events: Event, **more: Any) -> Span:
-    return Span("t", "s", "p", "n", 1, 9_000, attributes, events=events, **more)
-
-
 def told(attributes: Mapping[str, Any], *events: Event, **more: Any) -> Telling:
     said = vercel.read(span({**CALL, **attributes}, *events, **more))
     assert said is not None
     return said
-
-
-def parts(raw: Raw | None) -> list[Part]:
-    if raw is None:
-        return []
-    value = raw.value
-    if isinstance(value, str):
-        try:
-            value = loads(value)
-        except ValueError:
-            value = salvage(value)
-    return read_tools(value) if raw.shape == "tools" else read_messages(value)[0]
-
-
-# ---- what real libraries wrote
-
-
-def tellings(case: CorpusCase, *, hidden: bool = False) -> Iterator[Telling]:
-    for request in case.traces:
-        for read in spans_of(request, ""):
-            seen = replace(read, scope_name="", scope_version="") if hidden else read
-            said = vercel.read(seen) or genai.read(seen)
-            if said is not None:
-                yield said
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_corpus(
-    name: str, corpus_case: Callable[[str], CorpusCase], golden: Callable[[str, object], None]
-) -> None:
-    golden(f"corpus/{name}/tellings.json.gz", [_row(t) for t in tellings(corpus_case(name))])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_scope_is_not_needed(name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
-    case = corpus_case(name)
-
-    named = [replace(t, scope="", scope_version="") for t in tellings(case)]
-
-    assert named
-    assert list(tellings(case, hidden=True)) == named
-
-
-def _row(telling: Telling) -> dict[str, Any]:
-    sections = ("tools", "system", "messages", "output")
-    empty = asdict(Telling("", "call", "", ""))
-    row = {k: v for k, v in asdict(telling).items() if k not in sections and v != empty[k]}
-    row |= {k: sorted(row[k]) for k in ("reasons", "lost") if k in row}
-    if telling.usage is not None:
-        row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
-    return row | {k: lines for k in sections if (lines := [_line(p) for p in parts(getattr(telling, k))])}
-
-
-def _line(part: Part) -> str:
-    digest = hashlib.sha256(part.text.encode()).hexdigest()[:12]
-    facts = (
-        part.path,
-        part.kind,
-        part.role,
-        part.name,
-        part.call_id,
-        part.cache_marker,
-        len(part.text),
-        digest,
-    )
-    return " ".join(str(f or "-") for f in facts)
 
 
 # ---- which spans tell of a call

@@ -32,6 +32,7 @@ from tests.fidelity import (
 UNFAITHFUL = {
     "oi-openai-chat-hidemessages": "asked to hide messages, the library leaks them beside: they stay hidden",
     "oi-langchain-js-anthropic-stream": "the library adds the output tokens of the first event to those of the last",
+    "vercel-ai5-chat-attrlen2048": "what was cut off the prompt stands once more, in the answer's own arguments",
 }
 NO_THREAD = {
     "anthropic-sdk-default": "neither contents nor ids, and each call is a trace of its own",
@@ -76,7 +77,9 @@ def test_every_held_segment_nothing_else_and_equal_usage(name: str) -> None:
 def test_the_exceptions_are_no_more_than_they_say() -> None:
     hidden = compare(case_of("oi-openai-chat-hidemessages"))
     sums = compare(case_of("oi-langchain-js-anthropic-stream"))
+    cut = compare(case_of("vercel-ai5-chat-attrlen2048"))
 
+    assert [n for n, d in cut.items() if len(d.lost) == 1 and d == Difference(lost=d.lost)] == [7]
     assert all(d.lost and not (d.invented or d.overstated or d.usage) for d in hidden.values())
     assert [d.usage for d in sums.values()] == [
         (f"output: {n + 1} instead of {n}",)

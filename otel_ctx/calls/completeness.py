@@ -70,13 +70,8 @@ def completeness_of(
     else:
         gone.discard("tools")
         why.discard("schema_missing")
-    by_kind = chain.tokens_by_kind
-    if (
-        by_kind[KIND_INDEX["tool_result"]]
-        and not by_kind[KIND_INDEX["tool_call"]]
-        and not _answers_unseen(chain)
-    ):
-        why.add("not_captured")  # results of calls that are not there
+    if calls_unseen(chain):
+        why.add("not_captured")
         gone.add("messages")
     room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
     share = _FAR_EXACT if exact else _FAR_SHARE
@@ -96,6 +91,16 @@ def completeness_of(
         why.add("media_placeholder")
     hidden = why - {"media_placeholder", "guessed", "late"}
     return Completeness("partial" if hidden or gone else "full", _ordered(why), frozenset(gone))
+
+
+def calls_unseen(chain: Chain) -> bool:
+    """Results of tool calls are there, the calls themselves are not."""
+    by_kind = chain.tokens_by_kind
+    return bool(
+        by_kind[KIND_INDEX["tool_result"]]
+        and not by_kind[KIND_INDEX["tool_call"]]
+        and not _answers_unseen(chain)
+    )
 
 
 def _answers_unseen(chain: Chain) -> bool:

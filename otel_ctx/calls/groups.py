@@ -6,10 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from otel_ctx.calls.told import Told
-from otel_ctx.model import (
-    Telling,
-    Usage,
-)
+from otel_ctx.model import KIND_INDEX, Telling, Usage
 from otel_ctx.rules import normalise_model_id
 from otel_ctx.usage import agree
 
@@ -71,6 +68,7 @@ def group(
 
     gone = wrappers.keys()
     left = [t for t in calls if t.id not in gone]
+    _join_nodes(left, join)
     _join_across_traces(left, usage, find, join)
     _join_ends_of_streams(left, join)
     groups: dict[str, list[Told]] = defaultdict(list)
@@ -144,6 +142,34 @@ def _one_model(a: Telling, b: Telling) -> bool:
     """Nothing says that two models answered."""
     mine, theirs = ({normalise_model_id(m) for m in (t.request_model, t.response_model) if m} for t in (a, b))
     return not mine or not theirs or not mine.isdisjoint(theirs)
+
+
+def _join_nodes(calls: list[Told], join: Callable[[str, str], None]) -> None:
+    """A library that loses its spans' parents, and tells of a request by a span of its own and by that of the step
+    around it: each step to the last request within it that has its words. A step that has none stands for itself."""
+    alike: dict[tuple[str, str, tuple[int, ...]], list[Told]] = defaultdict(list)
+    for t in calls:
+        if t.messages.first is not None:
+            asked = tuple(t.messages.tokens_by_kind[KIND_INDEX[k]] for k in ("user", "tool_result"))
+            alike[t.telling.scope, t.messages.first.digest, asked].append(t)
+    for same in alike.values():
+        if len({t.telling.dialect for t in same}) < 2:
+            continue
+        for step in same:
+            within = [t for t in same if _is_around(step.telling, t.telling)]
+            if within:
+                join(step.id, max(within, key=lambda t: (t.telling.end_unix_nano, t.id)).id)
+
+
+def _is_around(step: Telling, call: Telling) -> bool:
+    return (
+        step.dialect != call.dialect
+        and not (step.parent_id or call.parent_id)
+        and step.start_unix_nano <= call.start_unix_nano
+        and call.end_unix_nano <= step.end_unix_nano
+        and not _other_ids(step, call)
+        and _one_model(step, call)
+    )
 
 
 def _join_across_traces(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 
-from otel_ctx.calls.completeness import completeness_of
+from otel_ctx.calls.completeness import calls_unseen, completeness_of
 from otel_ctx.calls.content import once
 from otel_ctx.calls.told import Told
 from otel_ctx.model import (
@@ -14,6 +15,7 @@ from otel_ctx.model import (
     Completeness,
     Prompt,
     Reason,
+    Segment,
     SpanRef,
     Status,
     Telling,
@@ -28,11 +30,12 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     best, *rest = group if len(group) == 1 else _best_first(group, usage)
     said = best.telling if not rest else _merged([best.telling, *(t.telling for t in rest)])
     tools = best.tools or next((t.tools for t in rest if t.tools), ())
+    lost, reasons = best.telling.lost, best.reasons
     system = once(best.system, best.messages)
     if not system and not best.messages.tokens_by_kind[KIND_INDEX["system"]]:
-        system = next((t.system for t in rest if t.system), ())
+        system, gone = next(((s, t.telling.lost) for t in rest if (s := _system(t))), ((), lost))
+        lost = lost - ({"system"} - gone)
     merged = _merge_usage([usage[t.id] for t in (best, *rest)]) if rest else usage[best.id]
-    lost, reasons = best.telling.lost, best.reasons
     if tools and not best.tools:
         speaker = next(t for t in rest if t.tools)
         lost = lost - ({"tools"} - speaker.telling.lost)
@@ -115,11 +118,20 @@ def _first(said: list[Telling], name: str) -> str:
     return next((str(value) for t in said if (value := getattr(t, name))), "")
 
 
+def _system(told: Told) -> tuple[Segment, ...]:
+    """The system prompt that a telling has, be it the first of its messages."""
+    if told.system or not told.messages.tokens_by_kind[KIND_INDEX["system"]]:
+        return told.system
+    first = takewhile(lambda s: s.kind == "system", told.messages)
+    return tuple(replace(s, path=f"system[{n}]") for n, s in enumerate(first))
+
+
 def _best_first(group: list[Told], usage: Mapping[str, Usage]) -> list[Told]:
-    """The telling that shows most of the prompt, then the others."""
+    """The telling that shows most of the prompt, and has its messages whole, then the others."""
     best = max(
         group,
         key=lambda t: (
+            bool(t.messages.length) and "messages" not in t.telling.lost and not calls_unseen(t.messages),
             t.content,
             usage[t.id].input is not None,
             bool(t.telling.response_id),

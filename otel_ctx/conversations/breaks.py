@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from otel_ctx.model import Break, Call, Chain, Prompt, Segment
+from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Segment, grown
 
 _MEDIA = ("image", "file")  # told apart by a hash of ours: no place in it is one in the prompt
 
@@ -25,6 +25,7 @@ def common_prefix(a: str, b: str) -> int:
 
 def shared_segments(old: Prompt, new: Prompt) -> int:
     """How many segments from the start are the same."""
+    old, new = _side_by_side(old, new)
     n = 0
     for a, b in ((old.tools, new.tools), (old.system, new.system)):
         same = _lcp(a, b)
@@ -32,6 +33,16 @@ def shared_segments(old: Prompt, new: Prompt) -> int:
         if same < max(len(a), len(b)):
             return n
     return n + _shared_chain(old.messages, new.messages)
+
+
+def _side_by_side(a: Prompt, b: Prompt) -> tuple[Prompt, Prompt]:
+    """Both with the system prompt at one place: one library has it apart, another as the first of the messages."""
+    apart, among = (a, b) if a.system else (b, a)
+    if among.system or not apart.system or next((s.kind for s in among.messages), "") != "system":
+        return a, b
+    chain = grown(EMPTY_CHAIN, (*apart.system, *apart.messages), apart.messages.messages + 1)
+    moved = Prompt(apart.tools, (), chain)
+    return (moved, b) if apart is a else (a, moved)
 
 
 def _lcp(a: tuple[Segment, ...] | list[Segment], b: tuple[Segment, ...] | list[Segment]) -> int:
@@ -61,10 +72,11 @@ def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break
 
     Sections that one of the two has lost are left out: nothing is said of what was not seen."""
     lost = old.completeness.lost | new.completeness.lost
+    was, now = _side_by_side(old.prompt, new.prompt)
     index = 0
     for name in ("tools", "system"):
-        a: tuple[Segment, ...] = getattr(old.prompt, name)
-        b: tuple[Segment, ...] = getattr(new.prompt, name)
+        a: tuple[Segment, ...] = getattr(was, name)
+        b: tuple[Segment, ...] = getattr(now, name)
         if name in lost:
             index += len(a)
             continue
@@ -75,10 +87,10 @@ def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break
         index += len(a)
     if lost & {"head", "messages"}:
         return None
-    same = _shared_chain(old.prompt.messages, new.prompt.messages)
-    if same >= old.prompt.messages.length:
+    same = _shared_chain(was.messages, now.messages)
+    if same >= was.messages.length:
         return None
-    a_rest, b_rest = list(old.prompt.messages)[same:], list(new.prompt.messages)[same:]
+    a_rest, b_rest = list(was.messages)[same:], list(now.messages)[same:]
     return _break(old, index + same, a_rest, b_rest, text)
 
 

@@ -13,6 +13,7 @@ from otel_ctx.dialects import (
     genai,
     genai_events,
     langfuse,
+    langgraph,
     langsmith,
     openinference,
     openllmetry,
@@ -28,6 +29,7 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
     anthropic_sdk.read,
     langfuse.read,
     langsmith.read,
+    langgraph.read,
     pydantic.read,
     genai.read,
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
-from otel_ctx.model import Span
+from otel_ctx.model import Span, Telling
 
 
 def text(attributes: Mapping[str, Any], *keys: str) -> str:
@@ -78,6 +78,27 @@ def failure(span: Span) -> tuple[Outcome, str]:
     if any(_TOO_LONG.search(words) for words in said):
         return "error", "context_length_exceeded"
     return "error", kind or span.status_message or "error"
+
+
+def of_span(span: Span, dialect: str, role: Literal["call", "aggregate"], **more: Any) -> Telling:
+    """What every reader takes from the span itself: ids, times, scope, service, outcome; and ``more``."""
+    status, error = failure(span)
+    return Telling(
+        dialect=dialect,
+        role=role,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        parent_id=span.parent_id,
+        start_unix_nano=span.start_unix_nano,
+        end_unix_nano=span.end_unix_nano,
+        scope=span.scope_name,
+        scope_version=span.scope_version,
+        service=service(span.resource),
+        status=status,
+        error=error,
+        where=span.where,
+        **more,
+    )
 
 
 def unflatten(attributes: Mapping[str, Any], prefix: str) -> Any:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import failure, number, service, text
+from otel_ctx.dialects.fields import number, of_span, text
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
 from otel_ctx.parts import is_mask, read_body, read_usage, reserve_of, structure, unpack
 
@@ -116,30 +116,19 @@ def _telling(span: Span, role: Literal["call", "aggregate"], **more: Any) -> Tel
     if text(a, "langfuse.observation.level") == "ERROR":  # its own status, beside OpenTelemetry's
         words = span.status_message or text(a, "langfuse.observation.status_message")
         span = replace(span, status_code=_FAILED, status_message=words)
-    status, error = failure(span)
-    return Telling(
-        dialect="langfuse",
-        role=role,
-        trace_id=span.trace_id,
-        span_id=span.span_id,
-        parent_id=span.parent_id,
-        start_unix_nano=span.start_unix_nano,
-        end_unix_nano=span.end_unix_nano,
+    return of_span(
+        span,
+        "langfuse",
+        role,
         first_token_unix_nano=_time(a.get("langfuse.observation.completion_start_time")),
-        scope=span.scope_name,
-        scope_version=span.scope_version,
-        service=service(span.resource),
         agent=_plain(a.get(f"{_METADATA}lc_agent_name")),
         operation="chat" if role == "call" else text(a, _TYPE),
         provider=_plain(a.get(f"{_METADATA}ls_provider")),
         request_model=text(a, _MODEL),
         conversation_hint=text(a, *_SESSION)
         or next((said for t in _THREADS if (said := _plain(a.get(f"{_METADATA}{t}")))), ""),
-        status=status,
-        error=error,
         usage=_usage(structure(a.get(_USAGE))),
         reserve=_reserve(structure(a.get("langfuse.observation.model.parameters"))),
-        where=span.where,
         **more,
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 from otel_ctx.dialects import semconv
 from otel_ctx.dialects.fields import first, number, text
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
-from otel_ctx.parts import mark_the_end, read_body, read_usage, structure, unpack
+from otel_ctx.parts import mapping, mark_the_end, read_body, read_usage, structure, unpack
 
 _KIND = "langsmith.span.kind"
 _PROMPT = "gen_ai.prompt"
@@ -134,8 +134,8 @@ def _answer(outputs: Any) -> tuple[list[Any], Mapping[str, Any]]:
     while isinstance(generations, list) and generations:
         generations = generations[0]
     if isinstance(generations, Mapping):
-        message = _mapping(generations.get("message"))
-        said = _mapping((_mapping(message.get("kwargs")) or message).get("response_metadata"))
+        message = mapping(generations.get("message"))
+        said = mapping((mapping(message.get("kwargs")) or message).get("response_metadata"))
         spoken = message or generations.get("text")
         return [spoken] if spoken else [], said
     choices = outputs.get("choices")
@@ -162,7 +162,7 @@ def _ids(message: Any) -> set[str]:
     """The ids that a model's answer, or an item of one, brings with it."""
     if not isinstance(message, Mapping):
         return set()
-    message = _mapping(message.get("kwargs")) or message
+    message = mapping(message.get("kwargs")) or message
     blocks = [b for k in ("tool_calls", "content") if isinstance(message.get(k), list) for b in message[k]]
     found = [message.get("id"), message.get("call_id")]
     found += [b.get("id") for b in blocks if isinstance(b, Mapping)]
@@ -201,8 +201,4 @@ def _printed(value: Any) -> Mapping[str, Any]:
             value = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             return {}
-    return _mapping(value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return mapping(value)

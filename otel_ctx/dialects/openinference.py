@@ -13,10 +13,10 @@ from itertools import chain
 from typing import Any
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import failure, first, indexed, indexed_from, number, service, text
+from otel_ctx.dialects.fields import first, indexed, indexed_from, number, of_span, text
 from otel_ctx.dialects.flat import Run, reaches_below
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
-from otel_ctx.parts import History, mark_the_end, read_body, read_usage, reserve_of, structure
+from otel_ctx.parts import History, mapping, mark_the_end, read_body, read_usage, reserve_of, structure
 
 MASK = "__REDACTED__"
 _HIDDEN_TEXTS = (".message.content", ".message_content.text")
@@ -154,21 +154,13 @@ def _aggregate(span: Span, flat: _Flat) -> Telling | None:
 def _who(span: Span, parameters: Mapping[str, Any]) -> Telling:
     """Who, where and when, as an aggregate without content."""
     a = span.attributes
-    status, error = failure(span)
     metadata = structure(a.get("metadata"))
     metadata = metadata if isinstance(metadata, dict) else {}
-    return Telling(
-        dialect="openinference",
-        role="aggregate",
-        trace_id=span.trace_id,
-        span_id=span.span_id,
-        parent_id=span.parent_id,
-        start_unix_nano=span.start_unix_nano,
-        end_unix_nano=span.end_unix_nano,
+    return of_span(
+        span,
+        "openinference",
+        "aggregate",
         first_token_unix_nano=semconv.first_token(span),
-        scope=span.scope_name,
-        scope_version=span.scope_version,
-        service=service(span.resource),
         agent=(
             text(a, "agent.name", *semconv.AGENT)
             or text(metadata, "lc_agent_name")
@@ -186,9 +178,6 @@ def _who(span: Span, parameters: Mapping[str, Any]) -> Telling:
             or text(metadata, *_THREADS)
             or text(a, *(f"metadata.{name}" for name in _THREADS))
         ),
-        status=status,
-        error=error,
-        where=span.where,
     )
 
 
@@ -288,7 +277,7 @@ def _wire(value: Any) -> _Wire:
         return _Wire(cut=parsed)
     read = read_body(parsed) if isinstance(parsed, dict) else None
     if read is None:
-        return _Wire(body=_mapping(parsed))
+        return _Wire(body=mapping(parsed))
     messages = read.messages.value if read.messages else None
     tools = read.tools.value if read.tools else None
     return _Wire(
@@ -331,7 +320,7 @@ def _parameters(attributes: Mapping[str, Any], wire: _Wire) -> Mapping[str, Any]
     """The request's parameters: the body, where it is a whole one, else ``llm.invocation_parameters``."""
     if isinstance(wire.body.get("model"), str):
         return wire.body
-    return {**_mapping(structure(attributes.get("llm.invocation_parameters"))), **wire.body}
+    return {**mapping(structure(attributes.get("llm.invocation_parameters"))), **wire.body}
 
 
 def _langchain(response: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -339,7 +328,7 @@ def _langchain(response: Mapping[str, Any]) -> Mapping[str, Any]:
     generations = response.get("generations")
     while isinstance(generations, list) and generations:
         generations = generations[0]
-    return _mapping(_mapping(_mapping(generations).get("message")).get("kwargs"))
+    return mapping(mapping(mapping(generations).get("message")).get("kwargs"))
 
 
 def _response_id(response: Mapping[str, Any]) -> str:
@@ -347,13 +336,9 @@ def _response_id(response: Mapping[str, Any]) -> str:
         return text(response, "id", "responseId", "response_id")
     kwargs = _langchain(response)
     own = text(kwargs, "id")
-    return text(_mapping(kwargs.get("response_metadata")), "id") or (
+    return text(mapping(kwargs.get("response_metadata")), "id") or (
         "" if own.startswith(("lc_run", "run-")) else own
     )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 # ---- the prompt
@@ -616,11 +601,11 @@ def _raw_usage(attributes: Mapping[str, Any], response: Mapping[str, Any] | None
     if response is not None:
         found = first(response, "usage", "usageMetadata", "usage_metadata")
         if "generations" in response:
-            said = _mapping(_langchain(response).get("response_metadata"))
+            said = mapping(_langchain(response).get("response_metadata"))
             found = first(said, "usage", "token_usage")
     else:
-        metadata = _mapping(structure(attributes.get("ai.response.providerMetadata")))
-        found = _mapping(metadata.get("anthropic")).get("usage")
+        metadata = mapping(structure(attributes.get("ai.response.providerMetadata")))
+        found = mapping(metadata.get("anthropic")).get("usage")
     return read_usage(found)
 
 

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import failure, indexed, indexed_from, number, service, text
+from otel_ctx.dialects.fields import indexed, indexed_from, number, of_span, text
 from otel_ctx.dialects.flat import Run, reaches_below
 from otel_ctx.model import Raw, Reason, Span, Telling
 from otel_ctx.parts import History, structure
@@ -61,21 +61,13 @@ def read(span: Span) -> Telling | None:
     elif not tools and calls:
         reasons.add("attributes_dropped" if span.dropped_attributes else "schema_missing")
         lost.add("tools")
-    status, error = failure(span)
     reserve = number(a, *semconv.RESERVE)
     answer, _, _ = indexed(flat.completion)
-    return Telling(
-        dialect="openllmetry",
-        role="call",
-        trace_id=span.trace_id,
-        span_id=span.span_id,
-        parent_id=span.parent_id,
-        start_unix_nano=span.start_unix_nano,
-        end_unix_nano=span.end_unix_nano,
+    return of_span(
+        span,
+        "openllmetry",
+        "call",
         first_token_unix_nano=semconv.first_token(span),
-        scope=span.scope_name,
-        scope_version=span.scope_version,
-        service=service(span.resource),
         agent=text(a, *semconv.AGENT),
         operation="chat",
         provider=text(a, *semconv.PROVIDER),
@@ -84,8 +76,6 @@ def read(span: Span) -> Telling | None:
         response_id=text(a, "gen_ai.response.id"),
         previous_response_id=text(a, *semconv.PREVIOUS_RESPONSE),
         conversation_hint=text(a, *semconv.CONVERSATION),
-        status=status,
-        error=error,
         usage=semconv.usage(a),
         reserve=reserve if reserve is not None and reserve > 0 else None,
         tools=Raw("tools", tools) if tools else None,
@@ -93,7 +83,6 @@ def read(span: Span) -> Telling | None:
         output=Raw("messages", answer) if answer else None,
         reasons=frozenset(reasons),
         lost=frozenset(lost),
-        where=span.where,
     )
 
 

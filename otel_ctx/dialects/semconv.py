@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
-from otel_ctx.dialects.fields import failure, first, listed, number, service, text, unflatten
+from otel_ctx.dialects.fields import first, listed, number, of_span, text, unflatten
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
 from otel_ctx.parts import is_mask, structure
 
@@ -169,20 +169,12 @@ def telling(
     if role == "call" and schemas_missing(content, writes_tools):
         reasons.add("schema_missing")
         lost.add("tools")
-    status, error = failure(span)
     reserve = number(a, *RESERVE)
-    return Telling(
-        dialect=dialect,
-        role=role,
-        trace_id=span.trace_id,
-        span_id=span.span_id,
-        parent_id=span.parent_id,
-        start_unix_nano=span.start_unix_nano,
-        end_unix_nano=span.end_unix_nano,
+    return of_span(
+        span,
+        dialect,
+        role,
         first_token_unix_nano=first_token(span),
-        scope=span.scope_name,
-        scope_version=span.scope_version,
-        service=service(span.resource),
         agent=text(a, *AGENT),
         operation=text(a, *OPERATION),
         provider=text(a, *PROVIDER),
@@ -191,8 +183,6 @@ def telling(
         response_id=text(a, "gen_ai.response.id"),
         previous_response_id=previous,
         conversation_hint=text(a, *CONVERSATION),
-        status=status,
-        error=error,
         usage=usage(a, zeros_omitted),
         reserve=reserve if reserve is not None and reserve > 0 else None,
         tools=content.get("tools"),
@@ -201,7 +191,6 @@ def telling(
         output=content.get("output"),
         reasons=frozenset(reasons),
         lost=frozenset(lost),
-        where=span.where,
     )
 
 

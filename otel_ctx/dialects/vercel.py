@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import failure, first, number, service, text
+from otel_ctx.dialects.fields import first, number, of_span, text
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
-from otel_ctx.parts import is_mask, read_usage, salvage, structure
+from otel_ctx.parts import is_mask, mapping, read_usage, salvage, structure
 
 _CALLS = (".doGenerate", ".doStream")
 _SUMS = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
@@ -82,27 +82,16 @@ def _call(span: Span) -> Telling:
 def _who(span: Span) -> Telling:
     """Who, where and when, as an aggregate without content."""
     a = span.attributes
-    status, error = failure(span)
-    return Telling(
-        dialect="vercel",
-        role="aggregate",
-        trace_id=span.trace_id,
-        span_id=span.span_id,
-        parent_id=span.parent_id,
-        start_unix_nano=span.start_unix_nano,
-        end_unix_nano=span.end_unix_nano,
+    return of_span(
+        span,
+        "vercel",
+        "aggregate",
         first_token_unix_nano=semconv.first_token(span),
-        scope=span.scope_name,
-        scope_version=span.scope_version,
-        service=service(span.resource),
         agent=text(a, *semconv.AGENT, "ai.telemetry.functionId"),
         operation="chat",
         provider=_provider(a),
         request_model=text(a, *semconv.REQUEST_MODEL, "ai.model.id"),
         conversation_hint=text(a, *semconv.CONVERSATION),
-        status=status,
-        error=error,
-        where=span.where,
     )
 
 
@@ -191,7 +180,7 @@ def _answer(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
 def _usage(attributes: Mapping[str, Any], role: Literal["call", "aggregate"]) -> UsageClaim | None:
     a = attributes
     # a parent's metadata are those of its last step, and no part of its sums
-    metadata = _mapping(structure(a.get("ai.response.providerMetadata"))) if role == "call" else {}
+    metadata = mapping(structure(a.get("ai.response.providerMetadata"))) if role == "call" else {}
     raw = _raw_usage(metadata)
     claim = UsageClaim(
         input=number(a, *_INPUT),
@@ -250,7 +239,7 @@ def _is_accounted_for(attributes: Mapping[str, Any], claim: UsageClaim) -> bool:
 
 def _raw_usage(metadata: Mapping[str, Any]) -> UsageClaim:
     for provider, name in _RAW_USAGE.items():
-        found = read_usage(_mapping(metadata.get(provider)).get(name))
+        found = read_usage(mapping(metadata.get(provider)).get(name))
         if found is not None:
             return found
     return UsageClaim()
@@ -258,8 +247,8 @@ def _raw_usage(metadata: Mapping[str, Any]) -> UsageClaim:
 
 def _count(metadata: Mapping[str, Any], names: Mapping[str, str]) -> int | None:
     for provider, name in names.items():
-        own = _mapping(metadata.get(provider))
-        found = _known(number(own, name), number(_mapping(own.get("usage")), name))
+        own = mapping(metadata.get(provider))
+        found = _known(number(own, name), number(mapping(own.get("usage")), name))
         if found is not None:
             return found
     return None
@@ -267,7 +256,3 @@ def _count(metadata: Mapping[str, Any], names: Mapping[str, str]) -> int | None:
 
 def _known(*counts: int | None) -> int | None:
     return next((c for c in counts if c is not None), None)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -8,7 +8,7 @@ Dialects hand over ``Raw`` values; nothing here looks at a library's name.
 from otel_ctx.parts.bodies import Body, mark_the_end, read_body, reserve_of
 from otel_ctx.parts.history import Beginning, Beginnings, History, pairs_written, values_written
 from otel_ctx.parts.messages import is_batch, messages_of, read_message, read_messages, read_system
-from otel_ctx.parts.texts import compact, is_mask, loads, salvage, structure, unpack
+from otel_ctx.parts.texts import compact, is_mask, loads, mapping, salvage, structure, unpack
 from otel_ctx.parts.tools import read_tools
 from otel_ctx.parts.usages import read_usage
 
@@ -21,6 +21,7 @@ __all__ = [
     "is_batch",
     "is_mask",
     "loads",
+    "mapping",
     "mark_the_end",
     "messages_of",
     "pairs_written",

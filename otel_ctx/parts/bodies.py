@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from otel_ctx.model import Raw
+from otel_ctx.parts.texts import mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ def read_body(body: Mapping[str, Any]) -> Body | None:
     """``body``: Anthropic Messages, OpenAI Chat or Responses, Gemini generateContent, Bedrock Converse (or a
     framework's ``{"messages": [...]}``). None where nothing in it is a prompt."""
     config = _config(body)
-    tools = body.get("tools") or _mapping(body.get("toolConfig")).get("tools") or config.get("tools")
+    tools = body.get("tools") or mapping(body.get("toolConfig")).get("tools") or config.get("tools")
     system = _first(body, "system", "instructions", "systemInstruction", "system_instruction")
     if system is None:
         system = _first(config, "system_instruction", "systemInstruction")
@@ -57,7 +58,7 @@ def mark_the_end(messages: list[Any], control: Any) -> list[Any]:
 def reserve_of(body: Mapping[str, Any]) -> int | None:
     """The output tokens that a request (or its parameters alone) reserves, under any provider's name."""
     config = _config(body)
-    inference = _mapping(body.get("inferenceConfig"))
+    inference = mapping(body.get("inferenceConfig"))
     for source in (body, config, inference):
         for key in (
             "max_output_tokens",
@@ -75,12 +76,8 @@ def reserve_of(body: Mapping[str, Any]) -> int | None:
 def _config(body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Gemini's parameters, under the names of its REST interface and of its SDKs."""
     return next(
-        (v for k in ("config", "generationConfig", "generation_config") if (v := _mapping(body.get(k)))), {}
+        (v for k in ("config", "generationConfig", "generation_config") if (v := mapping(body.get(k)))), {}
     )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _first(body: Mapping[str, Any], *keys: str) -> Any:

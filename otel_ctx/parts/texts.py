@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -44,6 +45,11 @@ def compact(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
         except (TypeError, ValueError, RecursionError):
             return str(type(value))
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """``value`` where it is a JSON object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def structure(value: Any) -> Any:

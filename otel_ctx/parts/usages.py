@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from otel_ctx.model import UsageClaim
+from otel_ctx.parts.texts import mapping
 
 
 def read_usage(usage: Any) -> UsageClaim | None:
@@ -20,13 +21,13 @@ def read_usage(usage: Any) -> UsageClaim | None:
 def _openai_chat(usage: Mapping[str, Any]) -> UsageClaim | None:
     if "prompt_tokens" not in usage:
         return None
-    details = _mapping(usage.get("prompt_tokens_details"))
+    details = mapping(usage.get("prompt_tokens_details"))
     return UsageClaim(
         input=_count(usage, "prompt_tokens"),
         output=_count(usage, "completion_tokens"),
         cache_read=_count(details, "cached_tokens"),
         cache_write=_count(details, "cache_write_tokens"),
-        reasoning=_count(_mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+        reasoning=_count(mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
         total=_count(usage, "total_tokens"),
         semantics="inclusive",
     )
@@ -35,13 +36,13 @@ def _openai_chat(usage: Mapping[str, Any]) -> UsageClaim | None:
 def _openai_responses(usage: Mapping[str, Any]) -> UsageClaim | None:
     if "input_tokens_details" not in usage:
         return None
-    details = _mapping(usage.get("input_tokens_details"))
+    details = mapping(usage.get("input_tokens_details"))
     return UsageClaim(
         input=_count(usage, "input_tokens"),
         output=_count(usage, "output_tokens"),
         cache_read=_count(details, "cached_tokens"),
         cache_write=_count(details, "cache_write_tokens"),
-        reasoning=_count(_mapping(usage.get("output_tokens_details")), "reasoning_tokens"),
+        reasoning=_count(mapping(usage.get("output_tokens_details")), "reasoning_tokens"),
         total=_count(usage, "total_tokens"),
         semantics="inclusive",
     )
@@ -50,7 +51,7 @@ def _openai_responses(usage: Mapping[str, Any]) -> UsageClaim | None:
 def _anthropic(usage: Mapping[str, Any]) -> UsageClaim | None:
     if "cache_read_input_tokens" not in usage and "cache_creation_input_tokens" not in usage:
         return None
-    creation = _mapping(usage.get("cache_creation"))
+    creation = mapping(usage.get("cache_creation"))
     return UsageClaim(
         input=_count(usage, "input_tokens"),
         output=_count(usage, "output_tokens"),
@@ -82,7 +83,7 @@ def _langchain(usage: Mapping[str, Any]) -> UsageClaim | None:
     left open. It leaves ``cache_creation`` 0 or out beside the split by TTL, and counts that are 0."""
     if "input_token_details" not in usage:
         return None
-    details = _mapping(usage.get("input_token_details"))
+    details = mapping(usage.get("input_token_details"))
     return UsageClaim(
         input=_count(usage, "input_tokens"),
         output=_count(usage, "output_tokens"),
@@ -90,17 +91,13 @@ def _langchain(usage: Mapping[str, Any]) -> UsageClaim | None:
         cache_write=_count(details, "cache_creation"),
         cache_write_1h=_count(details, "ephemeral_1h_input_tokens"),
         cache_write_5m=_count(details, "ephemeral_5m_input_tokens"),
-        reasoning=_count(_mapping(usage.get("output_token_details")), "reasoning"),
+        reasoning=_count(mapping(usage.get("output_token_details")), "reasoning"),
         total=_count(usage, "total_tokens"),
         zeros_omitted=bool(details),
     )
 
 
 _SHAPES = (_openai_chat, _openai_responses, _anthropic, _gemini, _langchain)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _count(usage: Mapping[str, Any], *keys: str) -> int | None:

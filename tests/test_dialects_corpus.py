@@ -1,0 +1,101 @@
+"""What the dialects say of real spans, each as it reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.dialects import row, tellings
+
+if TYPE_CHECKING:
+    from conftest import CorpusCase
+
+DIALECTS = {
+    "openinference": (
+        "oi-anthropic",  # the request body with its cache markers
+        "oi-anthropic-js",  # a system prompt that the flat attributes lack, results that overwrite each other
+        "oi-agno-anthropic",  # the framework's own message dicts, no response id
+        "oi-bedrock-converse-cache",  # a list of messages, a cache point as fourth tool
+        "oi-google-genai",
+        "oi-langgraph-anthropic-thinking",  # LangChain's constructors, CHAIN and AGENT spans with messages
+        "oi-langchain-js-anthropic-stream",  # a tool call in pieces
+        "oi-openai-agents-stream",  # a list of items, the system prompt in the flat attributes only
+        "oi-openai-chat-hidemessages",
+        "oi-openai-chat-long-genai-limit128",  # the head dropped, more of it in gen_ai.input.messages
+        "oi-openai-chat-valuelen",
+        "oi-pydantic-ai-anthropic",  # another library's spans, painted over
+        "oi-vercel-ai7-anthropic-legacy",
+    ),
+    "openllmetry": (
+        "oll033-openai-chat-stream",  # usage under its first names
+        "oll053-anthropic",  # blocks as JSON text, with cache markers in tool results; calls twice
+        "oll053-bedrock-converse",  # every content a list of Converse's blocks
+        "oll053-gemini",  # calls and results as Python prints them
+        "oll053-openai-chat-long-limit128",
+        "oll053-openai-responses",  # no llm.request.type
+        "oi-openllmetry-anthropic",  # rewritten by a converter to OpenInference
+    ),
+    "vercel": (
+        "vercel-ai4-anthropic-stream",  # cached counts in the metadata only
+        "vercel-ai5-anthropic-stream",  # the provider's own usage beside the SDK's
+        "vercel-ai5-chat-attrlen2048",  # every value cut
+        "vercel-ai6-chat-stream",
+    ),
+    "vercel genai": ("traceloop-sdk-js-vercel",),  # parents and children renamed alike
+    "genai": (
+        "vercel-ai7-anthropic-stream",  # the conventions' names; parts of which only the type is left
+        "traceloop-openai-js-responses-stream",  # the list of input items as one user's text
+    ),
+    "langfuse": (
+        "langfuse-langchain",  # tools as messages at the end; exclusive buckets
+        "langfuse-responses",
+        "langfuse-chat-stream",  # when the first token came
+        "langfuse-js-responses",  # instructions and tools in the metadata; exclusive buckets
+        "langfuse3x-chat",  # the session on the root alone
+    ),
+    "langsmith": (
+        "langsmith-langchain",  # LangChain's constructors; tools beside them; counts as Python prints them
+        "langsmith-anthropic",  # a request body with cache markers; the SDK's own spans lie in other traces
+        "langsmith-js-otel-responses",  # inputs written when the application has gone on with the same list
+    ),
+    "langgraph": (
+        "traceloop-langchain-js-chat",  # each span a trace of its own; no tool calls on the request's span
+    ),
+    "pydantic": (
+        "pydantic-ai-1x-chat-v1-attributes",  # an events list, with the answer as gen_ai.choice
+        "pydantic-ai-anthropic-v5-cache1h",  # breakpoints by position
+        "pydantic-ai-google-v5",  # results that were sent in a wrapper
+        "pydantic-ai-chat-v5-nocontent",  # skeletons
+        "logfire-anthropic-v1",  # a request body with cache markers
+        "logfire-responses-v1",  # an events list with the answer appended
+        "logfire-chat-v2-stream",  # two spans a request
+        "logfire-openai-agents-chat",  # no tools, cached tokens in the SDK's usage only
+        "logfire-openai-agents-responses",
+    ),
+}
+CASES = [(dialects, name) for dialects, names in DIALECTS.items() for name in names]
+
+
+@pytest.mark.parametrize(("dialects", "name"), CASES)
+def test_reading(
+    dialects: str,
+    name: str,
+    corpus_case: Callable[[str], CorpusCase],
+    golden: Callable[[str, object], None],
+) -> None:
+    golden(
+        f"corpus/{name}/tellings.json.gz", [row(t) for t in tellings(corpus_case(name), *dialects.split())]
+    )
+
+
+@pytest.mark.parametrize(("dialects", "name"), CASES)
+def test_the_scope_is_not_needed(dialects: str, name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
+    case = corpus_case(name)
+
+    named = [replace(t, scope="", scope_version="") for t in tellings(case, *dialects.split())]
+
+    assert named
+    assert list(tellings(case, *dialects.split(), hidden=True)) == named
