@@ -455,6 +455,7 @@ class Said:
     findings: tuple[Finding, ...]
     not_checked: tuple[NotChecked, ...]
     again: bool = False  # another span tells of a call that was told before: nothing is to be counted
+    usage_later: bool = False  # its usage is to be counted when it is settled, not when it is said first
     ignored: tuple[str, ...] = ()  # kinds that were found and left out, as the settings want it
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from otel_ctx.engine import Engine, LiveEngine
 from otel_ctx.inputs import Batch, read
 from otel_ctx.model import Reading, Said, Span
+from otel_ctx.outputs.metrics import records
 
 CORPUS = Path(__file__).parent / "corpus"
 CASES = (
@@ -64,8 +67,23 @@ def test_every_call_is_said_once_and_settles_once(case: str) -> None:
     first, settled = live(case)
     said = [s.reading.call.id for s in first if not s.again]
     assert len(said) == len(set(said))
-    ids = [s.reading.call.id for s in settled]
-    assert len(ids) == len(set(ids))
+    own = [
+        {f"{s.trace_id}:{s.span_id}" for s in each.reading.call.spans if s.role != "aggregate"}
+        for each in settled
+    ]
+    assert [len(spans.intersection(said)) for spans in own] == [1] * len(settled)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_call_and_every_token_is_counted_once(case: str) -> None:
+    first, settled = live(case)
+    counted: Counter[str] = Counter()
+    for said, is_first in [*((s, True) for s in first), *((s, False) for s in settled)]:
+        for name, value, _ in records(said, first=is_first):
+            counted[name] += value
+    calls = [r.call for r in offline(case)]
+    assert counted["otelctx.calls"] == len(calls)
+    assert counted["otelctx.cache.reported.tokens"] == sum(c.usage.input or 0 for c in calls)
 
 
 def span(n: int, start: int, *, parent: str = "", text: str = "hello", trace: int = 1) -> Span:
@@ -108,6 +126,50 @@ def test_a_parent_that_arrives_settles_its_calls_after_the_grace() -> None:
     ]
     assert engine.advance(103 * SECOND) == []
     assert len(engine.advance(108 * SECOND)) == 1
+
+
+def test_calls_that_arrive_with_their_sum_are_each_said_for_themselves() -> None:
+    above = f"{9:016x}"
+    batch = [span(1, 100, parent=above), span(2, 102, parent=above, text="another"), agent(9, 99, 104)]
+    engine = LiveEngine()
+    said = engine.feed(batch)
+    assert [(s.again, s.reading.call.id[-1]) for s in said] == [(False, "1"), (False, "2")]
+    assert [s.reading.call.id for s in engine.drain()] == [s.reading.call.id for s in said]
+
+
+def test_calls_that_arrive_after_their_sum_are_each_said_for_themselves() -> None:
+    above = f"{9:016x}"
+    engine = LiveEngine()
+    (total,) = engine.feed([agent(9, 99, 104)])
+    assert (total.reading.call.completeness.reasons[-1], total.usage_later) == ("aggregate_only", True)
+    said = engine.feed([span(1, 100, parent=above), span(2, 102, parent=above, text="another")])
+    assert [(s.again, s.usage_later, s.reading.call.id[-1]) for s in said] == [
+        (False, False, "1"),
+        (False, False, "2"),
+    ]
+    assert [s.reading.call.id for s in engine.drain()] == [s.reading.call.id for s in said]
+
+
+def test_a_sum_without_calls_is_counted_when_it_settles() -> None:
+    engine = LiveEngine()
+    (said,) = engine.feed([agent(9, 99, 104)])
+    (settled,) = engine.advance(140 * SECOND)
+    counted = [name for s, first in ((said, True), (settled, False)) for name, *_ in records(s, first=first)]
+    assert settled.usage_later
+    assert counted.count("otelctx.calls") == counted.count("otelctx.cache.reported.tokens") == 1
+
+
+def test_figures_leave_on_one_span_only() -> None:
+    bare = {k: v for k, v in span(1, 100).attributes.items() if k != "gen_ai.input.messages"}
+    inner = replace(span(1, 100, parent=f"{2:016x}"), attributes=bare, scope_name="inner")
+    outer = replace(span(2, 100), end_unix_nano=102 * SECOND, scope_name="outer")
+    engine = LiveEngine()
+    (first,), (second,) = engine.feed([inner]), engine.feed([outer])
+    assert [(s.span_id[-1], s.role) for s in first.reading.call.spans] == [("1", "primary")]
+    assert sorted((s.span_id[-1], s.role) for s in second.reading.call.spans) == [
+        ("1", "primary"),
+        ("2", "duplicate"),
+    ]
 
 
 def test_the_sum_of_calls_that_have_settled_is_no_call() -> None:

@@ -7,6 +7,7 @@ count; a parent's sum is a check.
 
 from otel_ctx.calls.content import content_of
 from otel_ctx.calls.fold import Folded, fold
+from otel_ctx.calls.groups import awaits_its_end
 from otel_ctx.calls.told import Told
 
-__all__ = ["Folded", "Told", "content_of", "fold"]
+__all__ = ["Folded", "Told", "awaits_its_end", "content_of", "fold"]

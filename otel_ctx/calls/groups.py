@@ -219,10 +219,15 @@ def _join_ends_of_streams(calls: list[Told], join: Callable[[str, str], None]) -
         key = (t.telling.scope, t.telling.request_model, t.messages.key)
         if not t.messages.length:
             continue
-        if t.telling.usage is None and not t.answer:
+        if awaits_its_end(t):
             sent[key].append(t)
         elif t.telling.start_unix_nano == t.telling.end_unix_nano and sent[key]:
             join(t.id, sent[key].pop().id)
+
+
+def awaits_its_end(t: Told) -> bool:
+    """Another span may tell, however much later, what was answered."""
+    return t.telling.usage is None and not t.answer
 
 
 def _two_clothes(a: Told, b: Told) -> bool:

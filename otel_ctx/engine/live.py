@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from otel_ctx.calls import Folded, Told, fold
+from otel_ctx.calls import Folded, Told, awaits_its_end, fold
 from otel_ctx.engine.assemble import Memo
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
@@ -72,7 +72,7 @@ class LiveEngine:
         for call in folded.calls:
             refs = {f"{s.trace_id}:{s.span_id}" for s in call.spans}
             if ids & refs:
-                out.append(self._say(call, refs, folded.conflicts.get(call.id, ())))
+                out.append(self._say(call, folded.conflicts.get(call.id, ())))
         return out
 
     def _take(self, told: Told | None) -> None:
@@ -112,7 +112,8 @@ class LiveEngine:
         return fold(told, intake.parents, intake.rules, intake.joined, intake.above)
 
     def _around(self, fresh: list[Told]) -> list[Told]:
-        """What was told of requests at the same time or in the same traces: more than that cannot be the same call."""
+        """What was told of requests at the same time, in the same traces or still without an answer: more than that cannot be
+        the same call."""
         start = min(t.telling.start_unix_nano for t in fresh)
         end = max(t.telling.end_unix_nano for t in fresh)
         traces = {t.telling.trace_id for t in fresh}
@@ -120,23 +121,29 @@ class LiveEngine:
             t
             for t in self._intake.told.values()
             if t.telling.trace_id in traces
+            or awaits_its_end(t)
             or (t.telling.start_unix_nano <= end and t.telling.end_unix_nano >= start)
         ]
 
-    def _say(self, call: Call, refs: set[str], conflicts: Iterable[str]) -> Said:
-        known = next((s for r in refs if (s := self._said.get(r)) is not None), None)
+    def _say(self, call: Call, conflicts: Iterable[str]) -> Said:
+        known = self._said_of(call)
         if known is None:
             said = self._at_first.judge(call, tuple(conflicts))
-            said = replace(said, reading=replace(said.reading, provisional=not self._complete(call)))
-        else:
             said = replace(
-                known,
-                again=True,
-                reading=replace(known.reading, call=replace(known.reading.call, spans=call.spans)),
+                said,
+                reading=replace(said.reading, provisional=not self._complete(call)),
+                usage_later=_usage_may_come(call),
             )
-        for ref in refs:
+        else:
+            was = known.reading.call
+            spans = tuple(s if s.role == "aggregate" else _role_beside(was.id, s) for s in call.spans)
+            said = replace(known, again=True, reading=replace(known.reading, call=replace(was, spans=spans)))
+        for ref in _own(call):
             self._said.put(ref, said)
         return said
+
+    def _said_of(self, call: Call) -> Said | None:
+        return next((said for ref in _own(call) if (said := self._said.get(ref)) is not None), None)
 
     # ---- settling
 
@@ -163,11 +170,12 @@ class LiveEngine:
                 waits = GRACE_NS if self._now - call.end_unix_nano < GRACE_NS else SETTLE_NS
                 self._due = call.end_unix_nano + waits
                 break  # those that started later wait for it: a figure depends on what came before
-            out.append(self._settled.judge(call, folded.conflicts.get(call.id, ())))
+            settled = self._settled.judge(call, folded.conflicts.get(call.id, ()))
+            at_first = self._said_of(call)
+            out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
             done.add(call.id)
-            for s in call.spans:
-                if s.role != "aggregate":
-                    self._done.put(f"{s.trace_id}:{s.span_id}", call.id)
+            for ref in _own(call):
+                self._done.put(ref, call.id)
             if call.response_id:
                 self._done.put(call.response_id, call.id)
         members = folded.members
@@ -200,3 +208,19 @@ class LiveEngine:
             return False
         end = t.end_unix_nano or t.order
         return self._now - end >= SETTLE_NS
+
+
+def _own(call: Call) -> list[str]:
+    """ "TRACE:SPAN" of the spans that tell of this call alone: a sum above it tells of others too."""
+    return [f"{s.trace_id}:{s.span_id}" for s in call.spans if s.role != "aggregate"]
+
+
+def _role_beside(primary: str, span: SpanRef) -> SpanRef:
+    """Figures that have left on one span do not leave on a second, though it may tell more."""
+    return replace(span, role="primary" if f"{span.trace_id}:{span.span_id}" == primary else "duplicate")
+
+
+def _usage_may_come(call: Call) -> bool:
+    """Of a sum, that of its calls, which are counted themselves; of a stream, on the span that tells of its end."""
+    usage = call.usage
+    return "aggregate_only" in call.completeness.reasons or (usage.input is None and usage.output is None)

@@ -249,7 +249,10 @@ def records(said: Said, *, first: bool) -> Iterator[tuple[str, int | float, dict
     if said.again:
         return
     source = source_of(said.reading)
-    yield from _usage(said.reading, source) if first else _content(said, source)
+    if first is not said.usage_later:
+        yield from _usage(said.reading, source)
+    if not first:
+        yield from _content(said, source)
 
 
 def _usage(r: Reading, source: dict[str, str]) -> Iterator[tuple[str, int | float, dict[str, str]]]:
