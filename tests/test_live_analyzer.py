@@ -7,10 +7,9 @@ import json
 import logging
 import os
 import threading
-import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,13 +25,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_ctx.engine import LiveEngine
+from otel_ctx.engine.judge import Judge
 from otel_ctx.live import analyzer as module
-from otel_ctx.live import faults, settings
+from otel_ctx.live import faults, settings, worker
 from otel_ctx.live.analyzer import Analyzer, release, shared
 from otel_ctx.live.enrichment import Enrichment
 from otel_ctx.live.pipelines import Queue
 from otel_ctx.live.settings import LiveSettings
-from otel_ctx.model import LogRecord, Said, Span
+from otel_ctx.model import Call, LogRecord, Said, Span
 
 SETTINGS = LiveSettings(tokenizer="bytes")
 SECRET = "the prompt that nobody else may read"
@@ -191,6 +191,30 @@ def test_a_span_that_the_engine_fails_on_passes_and_the_others_are_enriched(
     assert roles(analyzer.enrich([app.chat(3)])) == ["primary"], "and it goes on"
 
 
+@pytest.mark.parametrize("error", [Panic(SECRET), ValueError(SECRET)])
+def test_a_call_that_is_failed_on_costs_only_itself(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    judge = Judge.judge
+
+    def fragile(self: Judge, call: Call, conflicts: Sequence[str] = ()) -> Said:
+        if call.model == "bad":
+            raise error
+        return judge(self, call, conflicts)
+
+    monkeypatch.setattr(Judge, "judge", fragile)
+    analyzer = app.analyzer()
+    bad = {"gen_ai.request.model": "bad"}
+    spans = [app.chat(1), app.chat(2, **bad), app.span("GET /"), app.chat(3), app.chat(4, **bad), app.chat(5)]
+    assert roles(analyzer.enrich(spans)) == ["primary", None, None, "primary", None, "primary"]
+    assert app.counts("otelctx.self.spans", "result") == {"analysed": 3, "failed": 2, "not_genai": 1}
+    assert SECRET not in caplog.text
+    analyzer.drain()
+    assert app.counts("otelctx.calls", "source_service") == {"shop": 3}
+    tokens = app.counts("otelctx.context.segment.tokens", "category")
+    assert tokens == {"user": 10 + 30 + 50}, "each that can settle, settles once"
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit()])
 def test_what_means_stop_stops(app: App, error: BaseException) -> None:
     engine = Fragile(SETTINGS.engine())
@@ -343,6 +367,7 @@ def test_a_full_queue_takes_no_analysis(app: App) -> None:
     queue = Queue(deque([app.span("waiting")] * 95), 100)
     analyzer = app.analyzer()
     assert analyzer.enrich([app.chat()], queue) == [None]
+    analyzer.drain()
     assert app.counts("otelctx.self.spans", "result") == {"dropped": 1}
     queue.held.clear()
     assert roles(analyzer.enrich([app.chat()], queue)) == ["primary"]
@@ -360,55 +385,56 @@ def test_a_batch_has_a_time(
 
 
 @pytest.mark.parametrize(
-    ("thread", "held", "rests"),
+    ("thread", "more", "rests"),
     [
         ("OtelBatchSpanRecordProcessor", 0, True),
-        ("OtelBatchSpanRecordProcessor", 60, False),
+        ("OtelBatchSpanRecordProcessor", 15, False),
         ("MainThread", 0, False),
     ],
 )
 def test_only_an_exporting_thread_that_nobody_waits_for_rests(
-    app: App, monkeypatch: pytest.MonkeyPatch, thread: str, held: int, rests: bool
+    app: App, monkeypatch: pytest.MonkeyPatch, thread: str, more: int, rests: bool
 ) -> None:
+    """``more``: what comes into its queue meanwhile."""
     slept: list[float] = []
     times = iter(range(10_000))
+    queue = Queue(deque(), 100)
 
     class Pace(module.Pace):
-        def __init__(self, duty: float, hurried: Any) -> None:
+        def __init__(self, duty: float, hurried: Any, sleep: Any) -> None:
             super().__init__(duty, hurried, lambda: next(times) / 1000, slept.append)
+            queue.held.extend([waiting] * more)
 
     monkeypatch.setattr(module, "Pace", Pace)
     analyzer = app.analyzer()
-    queue = Queue(deque([app.span("waiting")] * held), 100)
+    waiting = app.span("waiting")
     spans = [app.chat(n) for n in range(1, 4)]
-    worker = threading.Thread(target=lambda: analyzer.enrich(spans, queue), name=thread)
-    worker.start()
-    worker.join()
+    exporting = threading.Thread(target=lambda: analyzer.enrich(spans, queue), name=thread)
+    exporting.start()
+    exporting.join()
     assert bool(slept) is rests
 
 
-def test_who_waits_for_the_lock_makes_the_worker_hurry(app: App) -> None:
-    """The worker rests for ever, unless it is told that another thread waits."""
-    entered, hurried = threading.Event(), threading.Event()
+def test_who_waits_makes_the_worker_hurry(app: App) -> None:
+    """The worker works on until it is told that another thread waits."""
+    entered = threading.Event()
 
     class Engine(LiveEngine):
         def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> list[Said]:
             entered.set()
-            end = time.monotonic() + 20
-            while not analyzer._impatient and time.monotonic() < end and not hurried.is_set():
-                time.sleep(0.001)
-            hurried.set()
+            hurried.append(analyzer._worker._eager.wait(20))
             return super().feed(spans, logs)
 
+    hurried: list[bool] = []
     analyzer = app.analyzer(lambda: Engine(SETTINGS.engine()))
     first, second = app.chat(1), app.chat(2)
-    worker = threading.Thread(target=lambda: analyzer.enrich([first]), name="OtelBatchSpanRecordProcessor")
-    worker.start()
+    patient = threading.Thread(target=lambda: analyzer.enrich([first]), name="OtelBatchSpanRecordProcessor")
+    patient.start()
     assert entered.wait(20)
     assert roles(analyzer.enrich([second])) == ["primary"]
-    worker.join()
-    assert hurried.is_set()
-    assert not analyzer._impatient
+    patient.join()
+    assert hurried == [True, True]
+    assert not analyzer._worker.hurried
 
 
 def test_many_threads(app: App) -> None:
@@ -438,7 +464,7 @@ def test_many_threads(app: App) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_child_begins_anew_whatever_the_parent_was_doing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FORK_WAIT", 0.01)
+    monkeypatch.setattr(worker, "_FORK_WAIT", 0.01)
     entered, go_on = threading.Event(), threading.Event()
 
     class Engine(LiveEngine):
@@ -450,7 +476,7 @@ def test_a_child_begins_anew_whatever_the_parent_was_doing(app: App, monkeypatch
     analyzer = app.analyzer(lambda: Engine(SETTINGS.engine()))
     busy = threading.Thread(target=lambda: analyzer.enrich([app.chat()]))
     busy.start()
-    assert entered.wait(20)  # the lock is held by a thread that the child does not have
+    assert entered.wait(20)  # and the child does not have the thread
     child = os.fork()
     if child == 0:
         result = 1
@@ -476,9 +502,7 @@ def test_a_fork_waits_for_the_batch_under_analysis(app: App) -> None:
         def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> list[Said]:
             with inside:
                 entered.set()
-                end = time.monotonic() + 20
-                while not analyzer._impatient and time.monotonic() < end:
-                    time.sleep(0.001)
+                analyzer._worker._eager.wait(20)
                 return super().feed(spans, logs)
 
     analyzer = app.analyzer(lambda: Engine(SETTINGS.engine()))
@@ -490,7 +514,7 @@ def test_a_fork_waits_for_the_batch_under_analysis(app: App) -> None:
         os._exit(0 if inside.acquire(blocking=False) else 1)
     busy.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert roles(analyzer.enrich([app.chat(2)])) == ["primary"], "the parent has its lock back"
+    assert roles(analyzer.enrich([app.chat(2)])) == ["primary"], "the parent goes on"
 
 
 def test_at_exit_what_waits_is_analysed_and_settled_but_not_taken(app: App) -> None:
@@ -528,7 +552,7 @@ def test_gauges_do_not_wait_for_a_batch(app: App) -> None:
     assert app.counts("otelctx.self.conversations.tracked", "") == {"": 1}
     shown = app.counts("otelctx.conversations", "headroom")
     assert sum(shown.values()) == 1
-    with analyzer._lock:
+    with analyzer._worker._busy:
         assert app.counts("otelctx.self.conversations.tracked", "") == {"": 1}
         assert app.counts("otelctx.conversations", "headroom") == shown
 

@@ -113,7 +113,7 @@ def test_enriched_in_order_and_the_originals_untouched(analyzer: Analyzer) -> No
         )
 
 
-def test_two_exporters_analyse_once_and_say_the_same(analyzer: Analyzer) -> None:
+def test_two_exporters_analyse_once_and_say_the_same() -> None:
     spans, one, two = chats(3), Recorder(), Recorder()
     fed: list[int] = []
 
@@ -122,13 +122,14 @@ def test_two_exporters_analyse_once_and_say_the_same(analyzer: Analyzer) -> None
             fed.append(1)
             return super().feed(*args, **kwargs)
 
-    analyzer._make = lambda: Engine(SETTINGS.engine())
+    analyzer = Analyzer(SETTINGS, engine=lambda: Engine(SETTINGS.engine()))
     ContextSpanExporter(one, analyzer=analyzer).export(spans)
     ContextSpanExporter(two, analyzer=analyzer).export(spans[:1])
     ContextSpanExporter(two, analyzer=analyzer).export(spans[1:])
     assert [own(s) for s in one.spans] == [own(s) for s in two.spans]
     assert all(own(s) for s in one.spans)
     assert len(fed) == 1
+    analyzer.discard()
 
 
 def test_one_around_another_adds_nothing(analyzer: Analyzer) -> None:

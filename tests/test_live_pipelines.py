@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import SpanProcessor, SynchronousMultiSpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_ctx.live.pipelines import Queue, active_processor, place_of, processors, slot_of
+from otel_ctx.live.pipelines import Queue, Room, active_processor, place_of, processors, slot_of
 
 
 def test_the_slot_of_a_batch_processor() -> None:
@@ -115,3 +115,28 @@ def test_the_processor_that_a_provider_calls() -> None:
 def test_the_place_that_an_exporter_sends_to(endpoint: Any, place: Any) -> None:
     assert place_of(SimpleNamespace(_endpoint=endpoint)) == place
     assert place_of(SimpleNamespace(endpoint=endpoint)) == place
+
+
+@pytest.mark.parametrize(
+    ("before", "comes", "narrow", "used_up"),
+    [
+        (0, 0, False, False),
+        (0, 9, False, False),
+        (0, 10, True, False),
+        (0, 24, True, False),
+        (0, 25, True, True),
+        (80, 1, False, False),  # a full queue that nobody adds to can wait
+        (80, 5, True, True),
+        (90, 0, False, True),
+        (100, 0, False, True),
+    ],
+)
+def test_how_long_one_may_wait_before_a_queue(before: int, comes: int, narrow: bool, used_up: bool) -> None:
+    held: deque[Any] = deque(range(before), 100)
+    room = Room(Queue(held, 100))
+    held.extend(range(comes))
+    assert (room.narrow, room.used_up) == (narrow, used_up)
+
+
+def test_who_closes_waits() -> None:
+    assert Room(Queue(deque(), 100, SimpleNamespace(_shutdown=True))).narrow

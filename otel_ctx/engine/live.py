@@ -47,7 +47,11 @@ class LiveEngine:
             _REMEMBERED
         )  # the same and response ids, of calls that have settled -> a key of _said
         self._now = 0
-        self._new: list[Told] = []  # not said yet: kept where a record fails and the next feed goes on
+        # Kept where a record or a call fails, and the next feed or advance goes on behind it.
+        self._new: list[Told] = []  # not said yet
+        self._tried: set[str] = set()  # calls of these that were said, or failed
+        self._out: list[Said] = []  # not handed out yet
+        self._at: Call | None = None
         self._changed = False  # since calls were last settled
         self._due = 0  # when the next call settles for its age
         self.late = 0
@@ -55,25 +59,18 @@ class LiveEngine:
     def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> list[Said]:
         """What is said of the calls that these records tell of. A call that was told before, and of which another span
         tells now, is said ``again``: its figures are those of the first time."""
+        self._at = None
         for span in spans:
             self._take(self._intake.span(span))
         for record in logs:
             self._take(self._intake.log(record))
-        new, self._new = self._new, []
-        out = self._late(new)
-        fresh = [t for t in new if t.telling.role != "content" and t.id not in self._done]
-        if new:
+        if self._new:
             self._changed = True
-        if not fresh:
-            return out
-        self._now = max(self._now, max(t.telling.end_unix_nano for t in fresh))
-        folded = self._fold(self._around(fresh))
-        ids = {t.id for t in fresh}
-        for call in folded.calls:
-            refs = {f"{s.trace_id}:{s.span_id}" for s in call.spans}
-            if ids & refs:
-                out.append(self._say(call, folded.conflicts.get(call.id, ())))
-        return out
+            self._late()
+            self._say_new()
+            self._new = []
+            self._tried.clear()
+        return self._taken()
 
     def _take(self, told: Told | None) -> None:
         if told is not None:
@@ -89,6 +86,11 @@ class LiveEngine:
     def drain(self) -> list[Said]:
         """Settle everything."""
         return self._settle(lambda call: True)
+
+    @property
+    def failing(self) -> tuple[SpanRef, ...]:
+        """The spans of the call that the last feed failed on; none where it was on none alone."""
+        return self._at.spans if self._at is not None else ()
 
     def bands(self) -> Mapping[tuple[str, Band], int]:
         """(service, band) -> conversations that stand there."""
@@ -124,6 +126,21 @@ class LiveEngine:
             or awaits_its_end(t)
             or (t.telling.start_unix_nano <= end and t.telling.end_unix_nano >= start)
         ]
+
+    def _say_new(self) -> None:
+        fresh = [t for t in self._new if t.telling.role != "content"]
+        if not fresh:
+            return
+        self._now = max(self._now, max(t.telling.end_unix_nano for t in fresh))
+        folded = self._fold(self._around(fresh))
+        ids = {t.id for t in fresh}
+        for call in folded.calls:
+            refs = {f"{s.trace_id}:{s.span_id}" for s in call.spans}
+            if ids & refs and call.id not in self._tried:
+                self._tried.add(call.id)
+                self._at = call
+                self._out.append(self._say(call, folded.conflicts.get(call.id, ())))
+                self._at = None
 
     def _say(self, call: Call, conflicts: Iterable[str]) -> Said:
         known = self._said_of(call)
@@ -163,34 +180,38 @@ class LiveEngine:
 
     def _settle(self, ripe: Callable[[Call], bool]) -> list[Said]:
         folded = self._fold(list(self._intake.told.values()))
-        out: list[Said] = []
         done: set[str] = set()
-        for call in folded.calls:
-            if not ripe(call):
-                waits = GRACE_NS if self._now - call.end_unix_nano < GRACE_NS else SETTLE_NS
-                self._due = call.end_unix_nano + waits
-                break  # those that started later wait for it: a figure depends on what came before
-            settled = self._settled.judge(call, folded.conflicts.get(call.id, ()))
-            at_first = self._said_of(call)
-            out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
-            done.add(call.id)
-            for ref in _own(call):
-                self._done.put(ref, call.id)
-            if call.response_id:
-                self._done.put(call.response_id, call.id)
-        members = folded.members
-        self._intake.keep(lambda t: members.get(t.id) not in done and not self._stale(t))
+        try:
+            for call in folded.calls:
+                if not ripe(call):
+                    waits = GRACE_NS if self._now - call.end_unix_nano < GRACE_NS else SETTLE_NS
+                    self._due = call.end_unix_nano + waits
+                    break  # those that started later wait for it: a figure depends on what came before
+                done.add(call.id)
+                self._close(call)
+                at_first = self._said_of(call)
+                settled = self._settled.judge(call, folded.conflicts.get(call.id, ()))
+                self._out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
+        finally:
+            members = folded.members
+            self._intake.keep(lambda t: members.get(t.id) not in done and not self._stale(t))
         self._changed = False
-        return out
+        return self._taken()
 
-    def _late(self, new: list[Told]) -> list[Said]:
+    def _close(self, call: Call) -> None:
+        for ref in _own(call):
+            self._done.put(ref, call.id)
+        if call.response_id:
+            self._done.put(call.response_id, call.id)
+
+    def _late(self) -> None:
         """What tells of a call that has settled already adds nothing: it is counted, and its span learns whose it is."""
-        late = {t.id: t for t in new if t.id in self._done or t.telling.response_id in self._done}
+        late = {t.id: t for t in self._new if t.id in self._done or t.telling.response_id in self._done}
         if not late:
-            return []
+            return
         self.late += len(late)
+        self._new = [t for t in self._new if t.id not in late]
         self._intake.keep(lambda t: t.id not in late)
-        out = []
         for t in late.values():
             call_id = self._done.get(t.id) or self._done.get(t.telling.response_id)
             known = self._said.get(call_id or "")
@@ -198,7 +219,10 @@ class LiveEngine:
             if known is not None and t.telling.role != "content":
                 ref = SpanRef(t.telling.trace_id, t.telling.span_id, "duplicate", t.telling.scope)
                 call = replace(known.reading.call, spans=(*known.reading.call.spans, ref))
-                out.append(replace(known, again=True, reading=replace(known.reading, call=call)))
+                self._out.append(replace(known, again=True, reading=replace(known.reading, call=call)))
+
+    def _taken(self) -> list[Said]:
+        out, self._out = self._out, []
         return out
 
     def _stale(self, told: Told) -> bool:

@@ -44,6 +44,35 @@ class Queue:
         return list(self.held)[::-1]
 
 
+_FULL = 0.9  # of a queue: what comes now may push out another
+_SHARE = 0.25  # of the room there was that may be used up in a wait
+_NARROW = 0.1
+
+
+class Room:
+    """What the spans behind a batch have left of their queue while that batch is waited for. A burst fills a queue in
+    milliseconds, and the thread that waits is the one that empties it."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._before = len(queue)
+        self._free = max(queue.capacity - self._before, 1)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether to wait any longer could cost a span."""
+        return self._used >= _SHARE or self._queue.pressure >= _FULL
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the wait must be short."""
+        return self._used >= _NARROW or self._queue.closing
+
+    @property
+    def _used(self) -> float:
+        return (len(self._queue) - self._before) / self._free
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
     """A place that holds an exporter. Without a queue, spans are exported on the thread that ends them."""
