@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_ctx.context import Bands, Limits
     from otel_ctx.engine import Engine, Settings
     from otel_ctx.errors import InputError, OtelCtxError, RulesError, SettingError
-    from otel_ctx.inputs import read
+    from otel_ctx.inputs import Store, read
     from otel_ctx.live.exporter import ContextSpanExporter
     from otel_ctx.live.install import install, uninstall
     from otel_ctx.live.processor import ContextSpanProcessor
@@ -47,6 +47,7 @@ __all__ = [
     "SettingError",
     "Settings",
     "Span",
+    "Store",
     "install",
     "read",
     "uninstall",
@@ -56,7 +57,7 @@ _HOMES = {
     "otel_ctx.context": ("Bands", "Limits"),
     "otel_ctx.engine": ("Engine", "Settings"),
     "otel_ctx.errors": ("InputError", "OtelCtxError", "RulesError", "SettingError"),
-    "otel_ctx.inputs": ("read",),
+    "otel_ctx.inputs": ("Store", "read"),
     "otel_ctx.live.exporter": ("ContextSpanExporter",),
     "otel_ctx.live.install": ("install", "uninstall"),
     "otel_ctx.live.processor": ("ContextSpanProcessor",),

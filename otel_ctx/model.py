@@ -105,7 +105,7 @@ class Part(NamedTuple):
 
     kind: Kind
     role: str
-    name: str  # tool or function name, else ""
+    name: str  # tool or function name; of hidden thinking a hash of its signature; else ""
     path: str  # tools[2], system[0], messages[3].parts[1]
     text: str
     cache_marker: str = ""  # "" | "5m" | "1h" | "default" (a marker whose TTL was not said)
@@ -119,6 +119,19 @@ class Raw(NamedTuple):
 
     shape: str
     value: Any
+
+
+class Stored(NamedTuple):
+    """In the place of a ``Raw``'s value: it lies elsewhere, and this is what the record says of where. It leads to the
+    value itself, or to a whole request or response body that holds it."""
+
+    reference: str
+
+
+class Unseen(NamedTuple):
+    """In the place of a ``Raw``'s value: a section that cannot be had, but that is the same where ``digest`` is."""
+
+    digest: str  # 32 hex digits
 
 
 @dataclass(frozen=True, slots=True)

@@ -802,11 +802,11 @@ def test_media_without_data_leave_a_prompt_full() -> None:
 
 def test_a_prompt_of_nothing_but_media_was_not_seen() -> None:
     status, reasons, lost = complete([segment("image", None, "unmeasured", 0)], 800)
-    assert (status, reasons, lost) == ("usage_only", ("media_placeholder",), {"messages"})
+    assert (status, reasons, lost) == ("usage_only", ("media_placeholder",), {"messages", "system", "tools"})
 
 
 def test_without_content_there_are_numbers_or_nothing() -> None:
-    assert complete([], 97) == ("usage_only", ("not_captured",), {"messages"})
+    assert complete([], 97) == ("usage_only", ("not_captured",), {"messages", "system", "tools"})
     assert complete([], None) == ("none", ("not_captured",), {"messages"})
     assert complete([], 97, reasons=["redacted"]) == ("usage_only", ("redacted",), {"messages"})
 

@@ -22,7 +22,7 @@ from otel_ctx.errors import InputError, OtelCtxError
 from otel_ctx.findings.kinds import KINDS
 from otel_ctx.inputs import format_names
 from otel_ctx.outputs.text import Run
-from otel_ctx_cli import analyze, terminal
+from otel_ctx_cli import analyze, reading, terminal
 from otel_ctx_cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parent.parent
@@ -166,8 +166,8 @@ def test_the_help_of_analyze_names_the_formats_and_the_kinds_that_a_check_yields
     text = " ".join(otelctx("analyze", "--help").output.split())
 
     assert set(text.partition("for --ignore: ")[2].rstrip(".").split(", ")) == words & set(KINDS)
-    assert set(format_names()) == set(analyze._FORMATS)
-    assert " or ".join(analyze._FORMATS) in text
+    assert set(format_names()) == set(reading.FORMATS)
+    assert " or ".join(reading.FORMATS) in text
 
 
 @pytest.mark.parametrize("args", [("--version",), ("-V",), ("analyze", "--version"), ("analyze", "-V")])
@@ -365,7 +365,7 @@ def test_a_fault_of_ours_is_one_line_and_debug_shows_it(dump: Path, monkeypatch:
     def burst(*_: object) -> None:
         raise ZeroDivisionError("of all\nthings")
 
-    monkeypatch.setattr(analyze, "_analysis", burst)
+    monkeypatch.setattr(analyze, "analysed", burst)
 
     line = one_line(otelctx("analyze", dump))
     debugged = otelctx("analyze", dump, env={"OTELCTX_DEBUG": "1"})
@@ -386,7 +386,7 @@ def test_errors_of_the_package_are_told_as_they_are(
     def burst(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(analyze, "_analysis", burst)
+    monkeypatch.setattr(analyze, "analysed", burst)
 
     assert one_line(otelctx("analyze", dump)) == "Error: dump:3: is odd (mend it)\n"
 
@@ -395,7 +395,7 @@ def test_an_interrupt_is_no_gate(dump: Path, monkeypatch: pytest.MonkeyPatch) ->
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(analyze, "_analysis", interrupt)
+    monkeypatch.setattr(analyze, "analysed", interrupt)
 
     assert otelctx("analyze", dump).exit_code == 130
 
@@ -671,8 +671,8 @@ def test_every_style_has_a_colour() -> None:
 
 def test_a_long_reading_shows_how_far_it_is(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1_000, 2))
-    monkeypatch.setattr(analyze, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(analyze, "_watched", lambda: True)
+    monkeypatch.setattr(reading, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(reading, "_watched", lambda: True)
 
     result = otelctx("analyze", dump)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from otel_ctx.dialects import anthropic_sdk, genai, genai_events, semconv
 from otel_ctx.inputs.otlp_json import logs_of, spans_of
-from otel_ctx.model import Event, LogRecord, Part, Raw, Span, Telling, UsageClaim
+from otel_ctx.model import Event, LogRecord, Part, Raw, Span, Stored, Telling, UsageClaim
 from otel_ctx.parts import read_messages
 from tests.dialects import line, parts
 
@@ -105,9 +105,7 @@ _LEFT_OUT = {
 
 def _row(telling: Telling) -> dict[str, Any] | str:
     """What is said of a call, its content as one line a part; a record with one message is one line."""
-    sections = {
-        k: [line(p) for p in parts(getattr(telling, k))] for k in ("tools", "system", "messages", "output")
-    }
+    sections = {k: _section(getattr(telling, k)) for k in ("tools", "system", "messages", "output")}
     content = {k: v for k, v in sections.items() if v}
     if telling.role == "content" and telling.usage is None:
         return f"{telling.span_id} {sorted(telling.reasons)} {sorted(telling.lost)} {content}"
@@ -117,6 +115,12 @@ def _row(telling: Telling) -> dict[str, Any] | str:
     if telling.usage is not None:
         row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
     return row | content
+
+
+def _section(raw: Raw | None) -> list[str]:
+    if raw is not None and isinstance(raw.value, Stored):
+        return [f"stored at {raw.value.reference}"]
+    return [line(p) for p in parts(raw)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -429,9 +433,18 @@ def test_references() -> None:
         {"gen_ai.input.messages_ref": "file:///u/1.json", "gen_ai.tool.definitions_ref": "file:///u/2.json"}
     )
 
-    assert said.messages is None
-    assert said.reasons == {"reference_missing"}
-    assert said.lost == {"messages", "tools"}
+    assert said.messages == Raw("messages", Stored("file:///u/1.json"))
+    assert said.tools == Raw("tools", Stored("file:///u/2.json"))
+    assert not said.reasons
+    assert not said.lost
+
+
+def test_a_hidden_answer_is_no_loss_of_the_prompt() -> None:
+    said = told({"gen_ai.input.messages": "[]", "gen_ai.output.messages": "[REDACTED]"})
+
+    assert said.output is None
+    assert "redacted" not in said.reasons
+    assert "output" not in said.lost
 
 
 @pytest.mark.parametrize(

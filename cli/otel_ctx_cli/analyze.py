@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import stat
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
 
 from otel_ctx_cli.main import Failure
+from otel_ctx_cli.reading import analysed, input_options, no_collector, one_of
 from otel_ctx_cli.version import version_option
 
 if TYPE_CHECKING:
-    from otel_ctx.engine import Settings
-    from otel_ctx.inputs import Batch
     from otel_ctx.model import Analysis, Finding
     from otel_ctx.outputs.report import Inputs
 
 # As in otel_ctx, which --help does not wait for.
 _SEVERITIES = ("error", "warning", "info")
-_FORMATS = ("otlp-json", "otlp-protobuf")
 _KINDS = (
     "volatile_prefix", "prefix_changed", "moved_segment", "compaction", "tools_reordered", "tool_schema_key_order",
     "tools_changed", "window_exceeded", "headroom_low", "content_not_captured", "content_truncated",
@@ -40,26 +35,13 @@ _UNITS = {"k": 1_000, "m": 1_000_000}
 # ---- options
 
 
-def _formats(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    if value is not None:
-        from otel_ctx.inputs import format_names
-
-        _one_of(value, format_names())
-    return value
-
-
 def _kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     if values:
         from otel_ctx.findings.kinds import KINDS
 
         for value in values:
-            _one_of(value, KINDS)
+            one_of(value, KINDS)
     return frozenset(values)
-
-
-def _one_of(value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise click.BadParameter(f"{value!r} is not known. It can be: {', '.join(known)}.")
 
 
 def _windows(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, int]:
@@ -94,7 +76,7 @@ def _pair(value: str, form: str) -> tuple[str, str]:
     no_args_is_help=True,
     epilog=f"Kinds of findings, for --ignore: {', '.join(_KINDS)}.",
 )
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
+@input_options
 @click.option(
     "--json", "json_path", metavar="FILE", type=click.Path(), help="Write the report as JSON; - is stdout."
 )
@@ -102,13 +84,6 @@ def _pair(value: str, form: str) -> tuple[str, str]:
     "--include-text", is_flag=True, help="Put the prompts' text into the JSON. Without it, none is there."
 )
 @click.option("--redact", is_flag=True, help="Show no prompt text on the screen.")
-@click.option(
-    "--format",
-    "format_",
-    metavar="NAME",
-    callback=_formats,
-    help=f"{' or '.join(_FORMATS)}: the format of the input. [default: told by its content]",
-)
 @click.option(
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 where a finding is at least this severe."
 )
@@ -147,6 +122,7 @@ def command(
     include_text: bool,
     redact: bool,
     format_: str | None,
+    contents: tuple[str, ...],
     fail_on: str | None,
     ignore: frozenset[str],
     windows: Mapping[str, int],
@@ -171,8 +147,8 @@ def command(
     from otel_ctx.outputs.report import build, dumps, reconcile
 
     settings = Settings(limits=Limits(windows=windows, models=models), ignore=ignore)
-    with _no_collector():
-        analysis, inputs = _analysis(paths, format_, settings)
+    with no_collector():
+        analysis, inputs = analysed(paths, format_, contents, settings)
         reconcile(analysis.readings)
         for words in _unused(analysis, windows, models):
             click.echo(escape(words), err=True)
@@ -215,77 +191,6 @@ def _unused(analysis: Analysis, windows: Mapping[str, int], models: Mapping[str,
     for name, model in models.items():
         if load().window(model) is None and not any(fnmatchcase(model, pattern) for pattern in windows):
             yield f"--model {name}={model}: {model} is not in the model table; --limit can tell its window"
-
-
-# ---- reading
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """The garbage collector would look at every value of a dump again and again: it costs more than the work itself."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _analysis(paths: Sequence[str], format_: str | None, settings: Settings) -> tuple[Analysis, Inputs]:
-    from otel_ctx.engine import Engine
-    from otel_ctx.inputs import read
-    from otel_ctx.outputs.report import Inputs, Source
-
-    engine = Engine(settings)
-    sources: dict[str, Source] = {}
-    skipped: list[tuple[str, str]] = []
-    for batch in _shown(read(paths, format=format_, stdin=sys.stdin.buffer)):
-        engine.feed(batch.spans, batch.logs)
-        skipped += [(s.where, s.why) for s in batch.skipped]
-        known = sources.get(batch.source)
-        sources[batch.source] = Source(
-            batch.source,
-            batch.format or (known.format if known else ""),
-            len(batch.spans) + (known.spans if known else 0),
-            len(batch.logs) + (known.log_records if known else 0),
-        )
-    return engine.close(), Inputs(tuple(sources.values()), tuple(skipped))
-
-
-_PATIENCE = 1.0  # seconds without a sign of life
-_EVERY = 0.2
-
-
-def _shown(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same batches, with a line on stderr that counts what came, where that takes long and a person waits."""
-    if not _watched():
-        yield from batches
-        return
-    next_time = monotonic() + _PATIENCE
-    records, shown = 0, False
-    try:
-        for batch in batches:
-            yield batch
-            records += len(batch.spans) + len(batch.logs)
-            now = monotonic()
-            if now >= next_time:
-                next_time, shown = now + _EVERY, True
-                _status(f"{records:,} records read, in {Path(batch.source).name}")
-    finally:
-        if shown:
-            _status("")
-
-
-def _watched() -> bool:
-    return sys.stderr.isatty()
-
-
-def _status(text: str) -> None:
-    from otel_ctx.outputs.escape import escape
-    from otel_ctx_cli.terminal import width
-
-    click.echo("\r\x1b[K" + escape(text)[: width() - 1], nl=False, err=True, color=True)
 
 
 # ---- writing

@@ -48,7 +48,8 @@ def completeness_of(
         if chain.length and not why:
             why.add("media_placeholder")
         status: Status = "usage_only" if usage.input is not None or usage.output is not None else "none"
-        return Completeness(status, _ordered(why), frozenset({"messages"}))
+        gone.update(name for name in ("tools", "system") if not getattr(prompt, name))
+        return Completeness(status, _ordered(why), frozenset(gone | {"messages"}))
     missing = (usage.input or 0) - prompt.counted
     exact = prompt.exact and not chain.unmeasured
     if prompt.tools:

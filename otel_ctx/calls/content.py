@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby
@@ -14,6 +14,7 @@ from otel_ctx.model import (
     KIND_INDEX,
     Chain,
     Segment,
+    Telling,
 )
 
 
@@ -35,7 +36,7 @@ def join_content(told: Sequence[Told], extend: Extend) -> tuple[list[Told], list
             t.telling.role == "call",
         ):
             spans[key] = t
-    for key, records in content.items():
+    for key, records in _to_calls_below(content, spans).items():
         records = _delivered_once(sorted(records, key=lambda t: t.telling.order))
         span = spans.get(key)
         if span is None:
@@ -43,11 +44,35 @@ def join_content(told: Sequence[Told], extend: Extend) -> tuple[list[Told], list
             if speaker is None:
                 orphans += records
                 continue
-            span = replace(
-                speaker, telling=replace(speaker.telling, role="call"), messages=EMPTY_CHAIN, answer=()
-            )
+            started = min(r.telling.start_unix_nano for r in records)
+            telling = replace(speaker.telling, role="call", start_unix_nano=started)
+            span = replace(speaker, telling=telling, messages=EMPTY_CHAIN, answer=())
         spans[key] = _with_content(span, records, extend)
     return list(spans.values()), orphans
+
+
+_Key = tuple[str, str]  # trace id, span id
+
+
+def _to_calls_below(content: Mapping[_Key, list[Told]], spans: Mapping[_Key, Told]) -> dict[_Key, list[Told]]:
+    """The same records, those of a span that is no call given to the call right below it that was open at their time, where
+    there is one and no other: some libraries log a request in the span around it."""
+    calls: dict[_Key, list[Told]] = defaultdict(list)
+    for t in spans.values():
+        if t.telling.role == "call":
+            calls[t.telling.trace_id, t.telling.parent_id].append(t)
+    out: dict[_Key, list[Told]] = defaultdict(list)
+    for key, records in content.items():
+        own = spans.get(key)
+        below = calls[key] if own is None or own.telling.role != "call" else []
+        for r in records:
+            fit = [c for c in below if _was_open(c.telling, r.telling)] if _tells_a_request(r) else []
+            out[(key[0], fit[0].telling.span_id) if len(fit) == 1 else key].append(r)
+    return out
+
+
+def _was_open(call: Telling, record: Telling) -> bool:
+    return call.start_unix_nano <= record.start_unix_nano <= call.end_unix_nano
 
 
 def content_of(told: Told) -> str:
@@ -96,10 +121,14 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
     if tools is not None and "schema_missing" not in tools.reasons:
         reasons -= {"schema_missing"}
     chain = messages.messages if messages is not None else span.messages
-    usage = t.usage or next((r.telling.usage for r in records if r.telling.usage), None)
+    said = {
+        name: getattr(t, name)
+        or next((v for r in records if (v := getattr(r.telling, name))), getattr(t, name))
+        for name in ("usage", "reserve", "response_id", "previous_response_id")
+    }
     return replace(
         span,
-        telling=replace(t, lost=lost, usage=usage),
+        telling=replace(t, lost=lost, **said),
         tools=tools.tools if tools is not None else (),
         system=once(system.system, chain) if system is not None else (),
         messages=chain,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from otel_ctx.dialects import (
     anthropic_sdk,
+    claude_code,
     genai,
     genai_events,
     langfuse,
@@ -34,7 +35,7 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
     genai.read,
 )
 
-LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (genai_events.read_log,)
+LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (claude_code.read_log, genai_events.read_log)
 
 
 def read(span: Span) -> Telling | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
 from otel_ctx.dialects.fields import first, listed, number, of_span, text, unflatten
-from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
+from otel_ctx.model import Raw, Reason, Span, Stored, Telling, UsageClaim
 from otel_ctx.parts import is_mask, structure
 
 INPUT = ("gen_ai.input.messages",)
@@ -235,13 +235,9 @@ def contents(
     if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
         found["tools"] = Raw("tools", _functions(attributes))
     for section, names in _SECTIONS:
-        if (
-            section not in found
-            and section != "output"
-            and any(f"{n}{ref}" in attributes for n in names for ref in _REFS)
-        ):
-            reasons.add("reference_missing")
-            lost.add(section)
+        reference = text(attributes, *(f"{n}{ref}" for n in names for ref in _REFS))
+        if reference and section not in found and section not in lost:
+            found[section] = Raw(_SHAPES[section], Stored(reference))
     if span is not None and span.dropped_attributes:
         reasons.add("attributes_dropped")
         lost.update({"tools", "system", "messages"} - found.keys())
@@ -257,6 +253,7 @@ def schemas_missing(content: Mapping[str, Raw], writes_tools: bool) -> bool:
 
 
 _SECTIONS = (("tools", TOOLS), ("system", SYSTEM), ("messages", INPUT), ("output", OUTPUT))
+_SHAPES = {"tools": "tools", "system": "system", "messages": "messages", "output": "messages"}
 _REFS = ("_ref", ".ref")
 _FUNCTIONS = "llm.request.functions."
 _TEXT_OF_ITEMS = '[{"role":"user","parts":[{"type":"text","content":"[{\\"'
@@ -281,8 +278,9 @@ def _collect(
             continue
         if isinstance(value, str):
             if is_mask(value):
-                reasons.add("redacted")
-                lost.add(section)
+                if section != "output":  # what is hidden of an answer is no loss of the prompt
+                    reasons.add("redacted")
+                    lost.add(section)
                 continue
             if _is_cut(value) and section != "output":
                 reasons.add("value_cut")
@@ -292,7 +290,7 @@ def _collect(
             if items is not value:
                 value = items
                 lost.add("system")  # who writes it so leaves the instructions out
-        found[section] = Raw("messages" if section == "output" else section, value)
+        found[section] = Raw(_SHAPES[section], value)
 
 
 def _items(value: Any, attributes: Mapping[str, Any]) -> Any:

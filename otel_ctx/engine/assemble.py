@@ -20,7 +20,7 @@ import xxhash
 
 from otel_ctx.engine.texts import Texts
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
-from otel_ctx.model import Chain, Method, Part, Raw, Reason, Segment, grown
+from otel_ctx.model import Chain, Method, Part, Raw, Reason, Segment, Unseen, grown
 from otel_ctx.parts import (
     Beginnings,
     History,
@@ -41,6 +41,7 @@ Count = Callable[[str, str], tuple[int, Method]]
 """(text, encoding) -> (tokens, how sure)."""
 
 _MEDIA = ("image", "file")
+_NAMED = ("tools", "tool_call", "thinking")  # whose name is a part of what they are
 _LIKE_JSON = re.compile(r'\s*(\[\s*[\[{"\]]|\{\s*["}])')
 _TAIL = 48  # characters before the end of a known prefix that are compared before its digest is
 _HEAD = 64
@@ -108,6 +109,8 @@ class Assembler:
         """The segments of tools or of a system prompt, and what was found damaged."""
         if raw is None:
             return (), set()
+        if isinstance(raw.value, Unseen):
+            return (_unseen(raw.shape, raw.value.digest),), set()
         key = _digest_of(raw.value)
         if key is not None:
             known = self._sections.get((raw.shape, encoding, key))
@@ -230,7 +233,7 @@ class Assembler:
 
     def segment(self, part: Part, encoding: str) -> Segment:
         kind, role, name, path, text, marker, call_id, size = part
-        named = name if kind in ("tools", "tool_call") else ""
+        named = name if kind in _NAMED else ""
         data = text.encode("utf-8", "surrogatepass")
         digest = blake2b(
             f"{kind}\0{named}\0".encode("utf-8", "surrogatepass") + data, digest_size=16
@@ -290,6 +293,13 @@ def _absorb(hasher: Any, text: str, start: int, end: int) -> None:
 
 def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _unseen(shape: str, digest: str) -> Segment:
+    """A whole section whose text is not here: one segment, told from another by the digest alone."""
+    if shape == "tools":
+        return Segment("tools", "", "", "tools", 0, None, "unmeasured", digest)
+    return Segment("system", "system", "", "system", 0, None, "unmeasured", digest)
 
 
 def _unmasked(parts: list[Part]) -> list[Part]:

@@ -10,6 +10,7 @@ from otel_ctx.calls import Told, content_of
 from otel_ctx.context import known_model
 from otel_ctx.engine.assemble import Assembler
 from otel_ctx.engine.settings import Settings
+from otel_ctx.engine.stored import with_contents
 from otel_ctx.engine.texts import Texts
 from otel_ctx.model import EMPTY_CHAIN, Chain, LogRecord, Span, Telling
 from otel_ctx.rules import Rules, load
@@ -34,6 +35,7 @@ class Intake:
         self.foreign: dict[str, int] = {}
         self.spans = self.logs = 0
         self._limits = settings.limits
+        self._contents = settings.contents
         self._assembler = Assembler(Counter(settings.tokenizer).count, self.texts)
         self._encodings: dict[tuple[str, str], str] = {}
 
@@ -89,6 +91,7 @@ class Intake:
         return told
 
     def _read(self, telling: Telling) -> Told:
+        telling = with_contents(telling, self._contents)
         encoding = self._encoding(telling)
         tools, tool_reasons = self._assembler.section(telling.tools, encoding)
         system, system_reasons = self._assembler.section(telling.system, encoding)

@@ -125,8 +125,7 @@ class Judge:
         before = thread.usages[: -1 if placed.turn == thread.usages_to else None]
         context = context_of(call, usage, method, before, self._rules, self._settings.limits)
         old = placed.compared
-        seen = call.completeness.status in ("full", "partial")
-        at = find_break(old, call, self._texts.get) if old is not None and seen and _both_seen(old) else None
+        at = find_break(old, call, self._texts.get) if old is not None else None
         if at is not None and tokens.factor != 1.0:
             at = replace(at, tokens=round(at.tokens * tokens.factor))
         previous = placed.previous
@@ -215,10 +214,6 @@ def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:
             tokens.counted * tokens.factor
         ), tokens.method if tokens.method != "exact" else "estimated"
     return None, "unmeasured"
-
-
-def _both_seen(call: Call) -> bool:
-    return call.completeness.status in ("full", "partial")
 
 
 def _conversation(id_: str, t: _Thread) -> Conversation:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from otel_ctx.context import Limits
+from otel_ctx.engine.stored import Fetch
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """``text_cap``: characters of segment texts that are kept (None: all); ``ignore``: finding kinds left out;
-    ``tokenizer``: the engine that counts (None: the best that is installed); ``rules_override``: TOML over the rules."""
+    ``tokenizer``: the engine that counts (None: the best that is installed); ``rules_override``: TOML over the rules;
+    ``contents``: how what a record only refers to is had (None: it is not)."""
 
     limits: Limits = Limits()
     text_cap: int | None = 64 * 1024 * 1024
     ignore: frozenset[str] = frozenset()
     tokenizer: str | None = None
     rules_override: str | None = None
+    contents: Fetch | None = None

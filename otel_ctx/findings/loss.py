@@ -14,6 +14,8 @@ _SLACK_TOKENS = 128  # providers read whole blocks and add tokens of their own
 _SLACK_EXACT = 0.05
 _SLACK_ESTIMATED = 0.25
 
+UNSEEN = "What was sent is stored under a name that holds its hash, and the hash is another one."
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -24,11 +26,20 @@ class Loss:
     denied: bool = False
 
 
+def known_by_hash(at: Break) -> bool:
+    """Is all that is known of what differs that it is not the same? (Of a tool or a system prompt that was seen, tokens
+    are always known.)"""
+    sides = (s for s in (at.before, at.after) if s is not None)
+    return at.kind in ("tools", "system") and any(s.method == "unmeasured" for s in sides)
+
+
 def loss_of(step: Step, at: Break) -> Loss:
     """The loss at ``at``, the break of this step."""
     old, call, tokens = step.compared, step.call, step.reading.tokens
     if old is None:
         return Loss(at.tokens, "predicted")
+    if known_by_hash(at) or call.completeness.status in ("usage_only", "none"):
+        return _by_usage(old, call)
     kept = _in_front(old, at)
     lost = max(
         0, min(at.tokens, round((tokens.counted - kept) * tokens.factor))
@@ -48,6 +59,15 @@ def loss_of(step: Step, at: Break) -> Loss:
         for b in step.breaks
     )  # back to a text of before, which may be cached still
     return Loss(max(0, min(lost, round(before - read))), "reported", denied=not known)
+
+
+def _by_usage(old: Call, call: Call) -> Loss:
+    """Without text: what the provider could have read again of the call before, and did not."""
+    before, now, read = old.usage.input, call.usage.input, call.usage.cache_read
+    if before is None or now is None or read is None:
+        return Loss(0, "inferred")
+    could = min(before, now)
+    return Loss(max(0, could - read), "inferred", denied=read >= could * (1 - _SLACK_EXACT))
 
 
 def _in_front(old: Call, at: Break) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from otel_ctx.findings.loss import loss_of
+from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import Lost, fix_for
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
@@ -54,7 +54,9 @@ _WHY: dict[Reason, tuple[str, Lost | None]] = {
 def not_seen(step: Step) -> Iterator[NotChecked]:
     """Says once what of the prompt could not be compared, and why."""
     call, old = step.call, step.compared
-    mine = call.completeness
+    mine, at = call.completeness, step.reading.break_
+    if at is not None and known_by_hash(at):
+        return
     if mine.status in ("usage_only", "none"):
         yield NotChecked("prefix_changed", _why(call), (call.id,))
         return
@@ -63,7 +65,6 @@ def not_seen(step: Step) -> Iterator[NotChecked]:
     if old.completeness.status in ("usage_only", "none"):
         yield NotChecked("prefix_changed", f"of the call before: {_why(old)}", (call.id,))
         return
-    at = step.reading.break_
     lost = mine.lost | old.completeness.lost
     damaged = call if mine.lost or mine.status == "partial" else old
     if "tools" in lost:
@@ -102,7 +103,7 @@ def doubtful(step: Step) -> Iterator[NotChecked]:
     if any(is_mask(step.text(s.digest) or "") for s in sides):
         fix = fix_for("masked", step.call.scope, step.call.scope_version)
         yield NotChecked(check, f"contents are masked. {fix}", (id_,))
-    elif any(s.method == "unmeasured" and s.kind not in ("image", "file") for s in sides):
+    elif any(s.method == "unmeasured" and s.kind == "thinking" for s in sides):
         yield NotChecked(check, "the text that differs was not recorded", (id_,))
     elif _at_a_mask(step, at):
         fix = fix_for("masked", step.call.scope, step.call.scope_version)
@@ -327,6 +328,8 @@ def _change(step: Step, at: Break, found: Difference | None) -> tuple[str, str]:
         gone = f"What stood at {_old_path(at)} in the request before is gone."
         return "Content that had been sent was left out", gone
     title = f"{_holder(at)} changed"
+    if known_by_hash(at):
+        return title, f"{UNSEEN} The text itself was not given."
     if found is None:
         return title, f"{at.path} is not what it was in the request before."
     same = " The values are the same, only written differently." if _same_json(step, at) else ""

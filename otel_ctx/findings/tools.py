@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from otel_ctx.findings.loss import loss_of
+from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of
 from otel_ctx.findings.step import Step
 from otel_ctx.model import Break, Finding, Segment
 from otel_ctx.parts import loads
@@ -16,6 +16,10 @@ from otel_ctx.parts import loads
 _LISTED = 8
 _NAME = re.compile(r"[\w.:/@-]{1,64}")  # anything else may be more than a name
 
+_KEEP = (
+    "Send the same tools through the whole conversation: what is not wanted now can be ruled out by tool_choice, "
+    "and what comes later belongs at the end, or behind a tool that searches for tools."
+)
 _SORT = (
     "Send the tools in one fixed order, sorted by name for example, and write their schemas with sorted keys."
 )
@@ -68,6 +72,10 @@ def tools_changed(step: Step) -> Iterator[Finding]:
     if both is None:
         return
     at, old, new = both
+    if known_by_hash(at):
+        said = f"{UNSEEN} The definitions themselves were not given."
+        yield _finding(step, at, "tools_changed", "warning", "Tool definitions changed", said, _KEEP)
+        return
     before = dict(zip(_keys(old), old, strict=True))
     after = dict(zip(_keys(new), new, strict=True))
     groups = (
@@ -81,8 +89,7 @@ def tools_changed(step: Step) -> Iterator[Finding]:
     counts = f"{len(old)} → {len(new)} tools." if len(old) != len(new) else f"{len(new)} tools."
     yield _finding(
         step, at, "tools_changed", "warning", "Tool definitions changed", f"{counts} {said}.{order}".replace(" .", ""),
-        "Send the same tools through the whole conversation: what is not wanted now can be ruled out by tool_choice, "
-        "and what comes later belongs at the end, or behind a tool that searches for tools.",
+        _KEEP,
     )  # fmt: skip
 
 

@@ -25,11 +25,12 @@ from otel_ctx.inputs.interface import (
     Records,
     Skipped,
 )
+from otel_ctx.inputs.store import Store
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["FORMATS", "Batch", "Skipped", "format_names", "read"]
+__all__ = ["FORMATS", "Batch", "Skipped", "Store", "format_names", "read"]
 
 # Asked in this order; JSON comes after all that is known by its bytes.
 FORMATS: tuple[Format, ...] = (

@@ -160,7 +160,13 @@ def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterat
     if isinstance(inner, dict):
         block = inner
     value = _first(block, "thinking", "text", "content", "reasoningText", "summary", "reasoning")
-    yield Part("thinking", role, "", path, _joined(value), marker_of(block))
+    text, signed = _joined(value), block.get("signature")
+    if isinstance(signed, str) and signed and (not text or is_mask(text)):
+        # the provider reads the signature alone: it is what tells this thinking from another
+        name = blake2b(signed.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        yield Part("thinking", role, name, path, "", marker_of(block))
+        return
+    yield Part("thinking", role, "", path, text, marker_of(block))
 
 
 def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:

@@ -1,0 +1,159 @@
+"""Dumps -> the analysis, for every command that reads them: the options, the progress, the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from otel_ctx.engine import Settings
+    from otel_ctx.inputs import Batch
+    from otel_ctx.model import Analysis
+    from otel_ctx.outputs.report import Inputs
+
+FORMATS = ("otlp-json", "otlp-protobuf")  # as in otel_ctx, which --help does not wait for
+
+
+# ---- what a command that reads may be given
+
+
+def _formats(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        from otel_ctx.inputs import format_names
+
+        one_of(value, format_names())
+    return value
+
+
+def one_of(value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise click.BadParameter(f"{value!r} is not known. It can be: {', '.join(known)}.")
+
+
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """PATH…, --format and --contents, for a function that takes ``paths``, ``format_`` and ``contents``."""
+    for option in (
+        click.option(
+            "--contents",
+            metavar="FOLDER",
+            multiple=True,
+            type=click.Path(exists=True, file_okay=False),
+            help="Where contents lie that records only refer to (uploads, raw bodies). The folders of the inputs are "
+            "searched by themselves.",
+        ),
+        click.option(
+            "--format",
+            "format_",
+            metavar="NAME",
+            callback=_formats,
+            help=f"{' or '.join(FORMATS)}: the format of the input. [default: told by its content]",
+        ),
+        click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path()),
+    ):
+        command = option(command)
+    return command
+
+
+# ---- reading
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """The garbage collector would look at every value of a dump again and again: it costs more than the work itself."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def analysed(
+    paths: Sequence[str], format_: str | None, contents: Sequence[str], settings: Settings
+) -> tuple[Analysis, Inputs]:
+    """What ``paths`` hold. References are followed into their folders and into those of ``contents``."""
+    from dataclasses import replace
+
+    from otel_ctx.engine import Engine
+    from otel_ctx.inputs import Skipped, Store, read
+    from otel_ctx.outputs.report import Inputs, Source
+
+    store = Store([*contents, *_folders(paths)])
+    engine = Engine(replace(settings, contents=store.fetch))
+    sources: dict[str, Source] = {}
+    skipped: list[tuple[str, Skipped]] = []
+    for batch in _shown(read(paths, format=format_, stdin=sys.stdin.buffer)):
+        engine.feed(batch.spans, batch.logs)
+        skipped += [(batch.source, s) for s in batch.skipped]
+        known = sources.get(batch.source)
+        sources[batch.source] = Source(
+            batch.source,
+            batch.format or (known.format if known else ""),
+            len(batch.spans) + (known.spans if known else 0),
+            len(batch.logs) + (known.log_records if known else 0),
+        )
+    # no telemetry, but read all the same: a record referred to it
+    referred = {
+        source for source in sources if not _holds_records(sources[source]) and _is_used(source, store.used)
+    }
+    return engine.close(), Inputs(
+        tuple(s for s in sources.values() if s.path not in referred),
+        tuple((s.where, s.why) for source, s in skipped if source not in referred),
+    )
+
+
+def _holds_records(source: Any) -> bool:
+    return bool(source.spans or source.log_records)
+
+
+def _is_used(source: str, used: set[Path]) -> bool:
+    return bool(used) and Path(source).resolve() in used
+
+
+def _folders(paths: Sequence[str]) -> Iterator[Path]:
+    for path in paths:
+        if path not in ("", "-"):
+            yield Path(path) if Path(path).is_dir() else Path(path).parent
+
+
+_PATIENCE = 1.0  # seconds without a sign of life
+_EVERY = 0.2
+
+
+def _shown(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same batches, with a line on stderr that counts what came, where that takes long and a person waits."""
+    if not _watched():
+        yield from batches
+        return
+    next_time = monotonic() + _PATIENCE
+    records, shown = 0, False
+    try:
+        for batch in batches:
+            yield batch
+            records += len(batch.spans) + len(batch.logs)
+            now = monotonic()
+            if now >= next_time:
+                next_time, shown = now + _EVERY, True
+                _status(f"{records:,} records read, in {Path(batch.source).name}")
+    finally:
+        if shown:
+            _status("")
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty()
+
+
+def _status(text: str) -> None:
+    from otel_ctx.outputs.escape import escape
+    from otel_ctx_cli.terminal import width
+
+    click.echo("\r\x1b[K" + escape(text)[: width() - 1], nl=False, err=True, color=True)
