@@ -807,8 +807,12 @@ def test_a_prompt_of_nothing_but_media_was_not_seen() -> None:
 
 def test_without_content_there_are_numbers_or_nothing() -> None:
     assert complete([], 97) == ("usage_only", ("not_captured",), {"messages", "system", "tools"})
-    assert complete([], None) == ("none", ("not_captured",), {"messages"})
-    assert complete([], 97, reasons=["redacted"]) == ("usage_only", ("redacted",), {"messages"})
+    assert complete([], None) == ("none", ("not_captured",), {"messages", "system", "tools"})
+    assert complete([], 97, reasons=["redacted"]) == (
+        "usage_only",
+        ("redacted",),
+        {"messages", "system", "tools"},
+    )
 
 
 def test_unknown_tools_leave_a_prompt_partial_unless_the_numbers_leave_no_room_for_them() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from otel_ctx.engine import Engine
-from otel_ctx.inputs import read
+from otel_ctx.engine import Engine, Settings
+from otel_ctx.inputs import Store, read
 from otel_ctx.outputs.report import Inputs, build
 from tests.fidelity import (
     CASES,
@@ -45,7 +45,7 @@ NO_THREAD = {
 def case_of(name: str) -> Case:
     folder = CORPUS / name
     dumps = [folder / n for n in ("traces.jsonl.gz", "logs.jsonl.gz") if (folder / n).exists()]
-    engine = Engine()
+    engine = Engine(Settings(contents=Store([folder]).fetch))
     for batch in read(dumps):
         engine.feed(batch.spans, batch.logs)
     return Case(
