@@ -30,6 +30,8 @@ Severity = Literal["error", "warning", "info"]
 Band = Literal["ok", "low", "critical", "exceeded", "unknown"]
 Relation = Literal["new", "continues", "rewrites", "compacted", "forks", "repeats", "joined"]
 Role = Literal["primary", "duplicate", "aggregate"]
+Record = Literal["span", "request", "transcript"]
+"""What tells of a call: a span (or its log records), a line of a log of requests, a coding agent's transcript."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
@@ -54,7 +56,10 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class Span:
     """One span, whatever its clothes were. Ids are lower-case hex; values are plain Python (str, bool, int,
-    float, bytes, list, dict, None); ``kind`` is OTLP's number (3 = CLIENT); ``parent_id`` is "" on a root."""
+    float, bytes, list, dict, None); ``kind`` is OTLP's number (3 = CLIENT); ``parent_id`` is "" on a root.
+
+    A request that no span tells of is one too: of a log of requests its ids are file and record, of a transcript session
+    and message; a time of 0 is not known."""
 
     trace_id: str
     span_id: str
@@ -198,6 +203,10 @@ class Telling:
     )  # sections known to be absent or damaged: "tools", "system", "messages", "head"
     order: int = 0
     where: str = ""
+    record: Record = "span"
+    request_id: str = (
+        ""  # what the application or a gateway calls the request: its answer may be told elsewhere
+    )
 
 
 # ---- what the engine makes of it
@@ -348,7 +357,7 @@ class SpanRef:
 class Call:
     """One request to a model provider, told by one or several spans, counted once."""
 
-    id: str  # "TRACE:SPAN" of the primary span
+    id: str  # "TRACE:SPAN" of the primary span; "FILE:RECORD" out of a log of requests
     spans: tuple[SpanRef, ...]
     trace_id: str
     parent_id: str
@@ -376,6 +385,7 @@ class Call:
     reserve: int | None
     limit: int | None
     unassigned_bytes: int = 0
+    record: Record = "span"
 
 
 @dataclass(frozen=True, slots=True)

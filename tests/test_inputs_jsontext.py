@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ctx.inputs import jsontext
-from otel_ctx.inputs.jsontext import BROKEN, CUT, DEEP, NOT_JSON, REPLACED, Document, documents, loads
+from otel_ctx.inputs.jsontext import (
+    BROKEN,
+    CUT,
+    DEEP,
+    NOT_JSON,
+    NUMBERS,
+    REPLACED,
+    TWICE,
+    Document,
+    documents,
+    loads,
+)
 
 
 def found(data: bytes) -> list[Document]:
@@ -70,9 +81,12 @@ def test_no_bytes_make_it_fail(data: bytes) -> None:
 
 
 def test_lines_are_numbered_and_a_document_alone_is_known() -> None:
-    assert found(b'{"a":1}\n\n{"b":2}\n') == [Document(1, 1, {"a": 1}), Document(3, 3, {"b": 2})]
-    assert found(b'\xef\xbb\xbf{"a":1}\r\n') == [Document(1, 1, {"a": 1}, alone=True)]
-    assert found(PRETTY) == [Document(1, 1, ONE, alone=True)]
+    def bare(data: bytes) -> list[Document]:
+        return [document._replace(data=b"") for document in found(data)]
+
+    assert bare(b'{"a":1}\n\n{"b":2}\n') == [Document(1, 1, {"a": 1}), Document(3, 3, {"b": 2})]
+    assert bare(b'\xef\xbb\xbf{"a":1}\r\n') == [Document(1, 1, {"a": 1}, alone=True)]
+    assert bare(PRETTY) == [Document(1, 1, ONE, alone=True)]
     assert [(d.first, d.alone) for d in found(PRETTY + b"\n" + PRETTY)] == [(1, False), (10, False)]
 
 
@@ -171,3 +185,36 @@ def test_only_as_much_as_a_line_is_held() -> None:
 )
 def test_what_looks_like_json(head: bytes, expected: bool) -> None:
     assert jsontext.looks_like_json(head) is expected
+
+
+# ---- what a strict reader passes over
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b'{"a":1,"a":2}', TWICE),
+        (b'{"a":{"b":1,"c":":","b":2}}', TWICE),
+        (b'[{"a":1},\n{"a":1,"a":2}]', TWICE),
+        (b'{\n "a": 1,\n "a": 2\n}\n', TWICE),
+        (b'{"a":NaN}', NUMBERS),
+        (b'{"a":[-Infinity]}', NUMBERS),
+        (b'{"a":1e999}', NUMBERS),
+        (b'{"a":"\xff"}', REPLACED),
+        (b"[" * 130 + b"]" * 130, DEEP),
+    ],
+)
+def test_what_is_ambiguous_or_damaged_has_a_flaw(data: bytes, why: str) -> None:
+    (document,) = found(data)
+    assert jsontext.flaw(document) == why
+
+
+@given(json_documents, st.sampled_from([None, 2]))
+def test_what_is_sound_has_none(value: Any, indent: int | None) -> None:
+    (document,) = found(json.dumps(value, indent=indent).encode())
+    assert jsontext.flaw(document) == ""
+
+
+@pytest.mark.parametrize("data", [b'{"a":"\\ud83d"}', b'{"a":1}{"a":2}', b'{"a":"x:\\":y","b:":[{"a":1}]}'])
+def test_what_is_only_unusual_has_none(data: bytes) -> None:
+    assert {jsontext.flaw(document) for document in found(data)} == {""}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otel_ctx.model import Analysis
     from otel_ctx.outputs.report import Inputs
 
-FORMATS = ("otlp-json", "otlp-protobuf")  # as in otel_ctx, which --help does not wait for
+FORMATS = ("otlp-json", "otlp-protobuf", "raw-requests")  # as in otel_ctx, which --help does not wait for
 
 
 # ---- what a command that reads may be given

@@ -71,8 +71,11 @@ def fold(
     return Folded(made, orphans, _check_sums(sums, below, usage), members)
 
 
-def _by_start(call: Call) -> tuple[int, int, str]:
-    return call.start_unix_nano, call.end_unix_nano, call.id
+def _by_start(call: Call) -> tuple[int, int, str, int, str]:
+    """Where times are equal or not known, records of a log in their order."""
+    source, _, record = call.id.rpartition(":")
+    number = int(record) if record.isdecimal() else 0
+    return call.start_unix_nano, call.end_unix_nano, source, number, record
 
 
 def _usage(t: Told, rules: Rules) -> Usage:

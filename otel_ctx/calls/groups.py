@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
 
 from otel_ctx.calls.told import Told
 from otel_ctx.model import KIND_INDEX, Telling, Usage
@@ -46,13 +46,16 @@ def group(
         if not rid:
             continue
         other = by_response.get(rid)
-        if other is not None and _one_response(t.telling, other.telling):
+        if other is not None and _one_response(t, other):
             # a loop that ends with its last answer has that answer's id, and the numbers of all
             within = [inside.get(x.id, ()) for x in (t, other)]
             loop = any(len({i.telling.response_id or i.id for i in inner}) > 1 for inner in within)
             if not loop or agree(usage[t.id], usage[other.id]):
                 join(t.id, other.id)
         by_response[rid] = t
+
+    for t, other in _question_and_answer(calls):
+        join(t.id, other.id)
 
     wrappers: dict[str, list[Told]] = {}
     innermost_first = sorted(inside, key=lambda i: (-_height(by_id[i].telling, parents), i))
@@ -78,6 +81,22 @@ def group(
     return list(groups.values()), [by_id[i] for i in gone]
 
 
+def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
+    """Requests and their answers that came in records of their own, under one id of the application or the gateway. An
+    id comes back with the next batch: each request has one answer, the next that is there."""
+    asked: dict[str, deque[Told]] = defaultdict(deque)
+    answered: dict[str, deque[Told]] = defaultdict(deque)
+    for t in calls:
+        name = t.telling.request_id
+        if not name or (t.content and (t.answer or t.telling.usage)):
+            continue
+        mine, theirs = (asked, answered) if t.content else (answered, asked)
+        if theirs[name]:
+            yield t, theirs[name].popleft()
+        else:
+            mine[name].append(t)
+
+
 def outer_first(t: Told) -> tuple[int, int, str]:
     return t.telling.start_unix_nano, -t.telling.end_unix_nano, t.id
 
@@ -90,10 +109,15 @@ def _height(t: Telling, parents: Mapping[tuple[str, str], str]) -> int:
     return steps
 
 
-def _one_response(a: Telling, b: Telling) -> bool:
-    """An id can come back: from a test's provider, out of a cache. Then it is another service, or long after."""
-    services = a.service == b.service or not a.service or not b.service
-    return services and _apart(a, b) < _SAME_ID_NS
+def _one_response(one: Told, other: Told) -> bool:
+    """An id can come back: from a test's provider, out of a cache. Then it is another service, or long after; or another
+    prompt, where the times are not known."""
+    a, b = one.telling, other.telling
+    if a.service != b.service and a.service and b.service:
+        return False
+    if a.start_unix_nano and b.start_unix_nano:
+        return _apart(a, b) < _SAME_ID_NS
+    return len({one.messages.key, other.messages.key} - {b""}) < 2
 
 
 def _apart(a: Telling, b: Telling) -> int:
@@ -215,7 +239,8 @@ def _join_ends_of_streams(calls: list[Told], join: Callable[[str, str], None]) -
     """A request whose answer was streamed, told by two spans: one with the prompt when it was sent, one without a length with
     the prompt, the answer and the numbers when the stream had ended."""
     sent: dict[tuple[str, str, bytes], list[Told]] = defaultdict(list)
-    for t in sorted(calls, key=lambda t: (t.telling.end_unix_nano, t.telling.usage is not None, t.id)):
+    spans = [t for t in calls if t.telling.record == "span"]
+    for t in sorted(spans, key=lambda t: (t.telling.end_unix_nano, t.telling.usage is not None, t.id)):
         key = (t.telling.scope, t.telling.request_model, t.messages.key)
         if not t.messages.length:
             continue

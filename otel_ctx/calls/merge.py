@@ -84,6 +84,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         answer=best.answer or next((t.answer for t in rest if t.answer), ()),
         reserve=said.reserve,
         limit=said.limit,
+        record=said.record,
     )
 
 
@@ -104,7 +105,7 @@ def _merged(said: list[Telling]) -> Telling:
         response_id=_first(said, "response_id"),
         previous_response_id=_first(said, "previous_response_id"),
         conversation_hint=_first(said, "conversation_hint"),
-        start_unix_nano=min(t.start_unix_nano for t in said),
+        start_unix_nano=min((t.start_unix_nano for t in said if t.start_unix_nano), default=0),
         end_unix_nano=max(t.end_unix_nano for t in said),
         first_token_unix_nano=min(
             (t.first_token_unix_nano for t in said if t.first_token_unix_nano), default=None

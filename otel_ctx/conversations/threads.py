@@ -449,9 +449,11 @@ def _score(end: End, call: Call, following: Segment | None) -> tuple[bool, bool,
 
 
 def _groups(call: Call) -> Iterator[tuple[str, str]]:
+    """What calls of one conversation may have in common, the stronger first. Records of one log of requests do not."""
     if call.conversation_hint:
         yield "hint", call.conversation_hint
-    yield "trace", call.trace_id
+    if call.record != "request":
+        yield "trace", call.trace_id
 
 
 def _answered(call: Call) -> Iterator[tuple[bytes, str]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from otel_ctx.dialects import (
     anthropic_sdk,
     claude_code,
+    exchange,
     genai,
     genai_events,
     langfuse,
@@ -24,6 +25,7 @@ from otel_ctx.dialects import (
 from otel_ctx.model import LogRecord, Span, Telling
 
 READERS: tuple[Callable[[Span], Telling | None], ...] = (
+    exchange.read,
     openinference.read,
     vercel.read,
     openllmetry.read,

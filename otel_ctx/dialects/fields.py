@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -73,11 +73,16 @@ def failure(span: Span) -> tuple[Outcome, str]:
         if event.name == "exception":
             kind = kind or text(event.attributes, "exception.type")
             said.append(text(event.attributes, "exception.message"))
+    return refusal(kind, said)
+
+
+def refusal(kind: str, said: Sequence[str]) -> tuple[Outcome, str]:
+    """The same of a request that failed: ``kind`` is the type of its error, ``said`` all words about it."""
     if kind.rpartition(".")[2] in _CANCELLED:
         return "cancelled", kind
     if any(_TOO_LONG.search(words) for words in said):
         return "error", "context_length_exceeded"
-    return "error", kind or span.status_message or "error"
+    return "error", kind or next(filter(None, said), "error")
 
 
 def of_span(span: Span, dialect: str, role: Literal["call", "aggregate"], **more: Any) -> Telling:

@@ -1,29 +1,32 @@
 """Everything that arrives -> Span and LogRecord. One module a format; what it is, is told from the content.
 
-A new format is one module that exports a ``JsonFormat``, a ``BytesFormat`` or an ``Envelope`` (see
-``interface``), and one line in ``FORMATS``.
+A new format is one module that exports a ``JsonFormat``, a ``StreamFormat``, a ``BytesFormat`` or an ``Envelope``
+(see ``interface``), and one line in ``FORMATS``.
 """
 
 from __future__ import annotations
 
 import gc
 import io
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from otel_ctx.errors import InputError
-from otel_ctx.inputs import compression, jsontext, otlp_json, otlp_protobuf
+from otel_ctx.inputs import compression, jsontext, otlp_json, otlp_protobuf, raw_requests
 from otel_ctx.inputs.interface import (
     HEAD,
     Batch,
     BytesFormat,
     Envelope,
     Format,
+    Item,
     JsonFormat,
     Records,
     Skipped,
+    StreamFormat,
 )
 from otel_ctx.inputs.store import Store
 
@@ -37,6 +40,7 @@ FORMATS: tuple[Format, ...] = (
     compression.GZIP,
     otlp_protobuf.FORMAT,
     otlp_json.FORMAT,
+    raw_requests.FORMAT,
 )
 
 STDIN = "<stdin>"
@@ -189,7 +193,7 @@ def _records(
             for records in known.read(stream, where, skipped):
                 yield known.name + suffix, records
             return
-    if isinstance(forced, JsonFormat) or jsontext.looks_like_json(head):
+    if isinstance(forced, (JsonFormat, StreamFormat)) or jsontext.looks_like_json(head):
         for name, records in _json_records(stream, where, skipped, forced):
             yield name + suffix if name else "", records
     else:
@@ -200,13 +204,23 @@ def _json_records(
     stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None
 ) -> Iterator[tuple[str, Records]]:
     unread = _Unread(where, skipped)
-    for document in jsontext.documents(stream):
-        first, last, value, problem, note, alone = document
-        del document
-        if problem:
-            unread.add(first, last, problem)
+    documents = jsontext.documents(stream)
+    for document in documents:
+        if document.problem:
+            unread.add(document.first, document.last, document.problem)
             yield "", Records()
             continue
+        value = document.value
+        known = _stream_format(value, forced)
+        if known is not None:
+            unread.end()
+            rest = itertools.chain((document,), documents)
+            del document, value
+            for records in known.read(_items(rest, where, skipped, known.strict), where, skipped):
+                yield known.name, records
+            return
+        first, last, _, _, note, alone, *_ = document
+        del document
         place = where if alone else f"{where}:{first}"
         if note:
             skipped.append(Skipped(place, note))
@@ -215,24 +229,68 @@ def _json_records(
         while items:
             # taken out and let go, so that whoever works on the records does not keep the document
             item = items.pop()
-            known = _json_format(item, forced)
-            if known is None:
+            claimed = _json_format(item, forced)
+            if claimed is None:
                 unread.add(first, last, _stranger(item), alone=alone)
                 yield "", Records()
                 continue
             unread.end()
-            records = known.decode(item, place, skipped)
+            records = claimed.decode(item, place, skipped)
             del item
-            yield known.name, records
+            yield claimed.name, records
             del records
     unread.end()
+
+
+def _items(
+    documents: Iterator[jsontext.Document], where: str, skipped: list[Skipped], strict: bool
+) -> Iterator[Item]:
+    """The values of documents that belong together."""
+    unread = _Unread(where, skipped)
+    for document in documents:
+        first, last, value, problem, note, alone, *_ = document
+        problem = problem or (jsontext.flaw(document) if strict else "")
+        del document
+        if problem:
+            unread.add(first, last, problem, alone=alone)
+            continue
+        unread.end()
+        place = where if alone else f"{where}:{first}"
+        if note:
+            skipped.append(Skipped(place, note))
+        if not isinstance(value, list):
+            yield Item("1" if alone else str(first), place, value)
+            continue
+        items = value[::-1]
+        del value
+        size = len(items)
+        while items:
+            record = f"{size - len(items) + 1}" if alone else f"{first}.{size - len(items) + 1}"
+            yield Item(record, f"{where}, record {record}", items.pop())
+    unread.end()
+
+
+def _stream_format(value: Any, forced: Format | None) -> StreamFormat | None:
+    """The format of a whole stream that begins with ``value``, or with a list of such."""
+    if isinstance(forced, StreamFormat):
+        return forced
+    first = value if not isinstance(value, list) else next((v for v in value if isinstance(v, dict)), None)
+    if forced is not None or (first is not value and isinstance(_claimed(value), JsonFormat)):
+        return None
+    known = _claimed(first)
+    return known if isinstance(known, StreamFormat) else None
 
 
 def _json_format(document: Any, forced: Format | None) -> JsonFormat | None:
     if isinstance(forced, JsonFormat):
         return forced if forced.claims(document) or not isinstance(document, list) else None
+    known = _claimed(document)
+    return known if isinstance(known, JsonFormat) else None
+
+
+def _claimed(value: Any) -> JsonFormat | StreamFormat | None:
     for known in FORMATS:
-        if isinstance(known, JsonFormat) and known.claims(document):
+        if isinstance(known, (JsonFormat, StreamFormat)) and known.claims(value):
             return known
     return None
 

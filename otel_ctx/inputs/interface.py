@@ -1,7 +1,8 @@
-"""What a format of inputs is: three kinds, each a value that its module exports and ``FORMATS`` lists.
+"""What a format of inputs is: four kinds, each a value that its module exports and ``FORMATS`` lists.
 
-``JsonFormat`` knows one JSON document at a time (documents are found and parsed for it), ``BytesFormat``
-reads a stream itself, an ``Envelope`` (compression, framing) holds other streams, which are looked at anew.
+``JsonFormat`` knows one JSON document at a time (documents are found and parsed for it), ``StreamFormat`` a stream of
+those that make sense together, ``BytesFormat`` reads a stream itself, an ``Envelope`` (compression, framing) holds other
+streams, which are looked at anew.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from otel_ctx.model import LogRecord, Span
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something that was not read: ``where`` is FILE, "FILE:LINE", "FILE:FIRST-LAST" or "FILE, byte N"."""
+    """Something that was not read: ``where`` is FILE, "FILE:LINE", "FILE:FIRST-LAST", "FILE, record N" or
+    "FILE, byte N"."""
 
     where: str
     why: str
@@ -54,6 +56,27 @@ class JsonFormat:
     decode: Callable[[Any, str, list[Skipped]], Records]
 
 
+class Item(NamedTuple):
+    """One JSON value of a stream. ``record`` is its number: of the line that it begins on, of its place in the one list
+    that the stream is, "LINE.PLACE" in a list among other documents."""
+
+    record: str
+    where: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFormat:
+    """``claims(value)`` looks at the keys of one value; that value and all that follow it in the stream are
+    ``read(items, source, skipped)``, which appends to ``skipped`` what it cannot read. Lists are opened.
+    ``strict``: a document that was damaged or is ambiguous is passed over, not repaired."""
+
+    name: str
+    claims: Callable[[Any], bool]
+    read: Callable[[Iterator[Item], str, list[Skipped]], Iterator[Records]]
+    strict: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class BytesFormat:
     """``claims(head)`` looks at the first ``HEAD`` bytes; ``read(stream, where, skipped)`` reads the stream
@@ -74,6 +97,6 @@ class Envelope:
     open: Callable[[BinaryIO, str, list[Skipped]], Iterator[Inner]]
 
 
-Format = JsonFormat | BytesFormat | Envelope
+Format = JsonFormat | StreamFormat | BytesFormat | Envelope
 
 HEAD = 1 << 16  # bytes that a format may look at before it claims a stream

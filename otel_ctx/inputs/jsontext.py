@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
@@ -21,21 +22,25 @@ BROKEN = "no valid JSON"
 CUT = "cut off: the data end inside this record"
 DEEP = "JSON that is nested too deeply"
 REPLACED = "bytes that are no UTF-8 were replaced by U+FFFD"
+NUMBERS = "JSON with a number that JSON does not have (NaN, infinite)"
+TWICE = "JSON with a key that an object has twice"
 
 _opens_a_line = re.compile(rb"^\s*[{\[]", re.MULTILINE).search
 _has_surrogate = re.compile(r"\\u[dD][89a-fA-F]").search
-_strings = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_strings = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _OPENERS = (b"{", b"[")
 _CLOSERS = (b"}", b"]")
 _INDENT = (b" ", b"\t")
 _INSIDE = frozenset(bytes((c,)) for c in b' \t"}],:-0123456789tfnNI')
 _WHITE = " \t\r\n"
-_scan = json.JSONDecoder().raw_decode
+_DEEPEST = 128  # levels that a strict reader believes
+_KEPT = 1 << 26  # bytes of a document that are kept beside its value
 
 
 class Document(NamedTuple):
     """``value`` of lines ``first`` to ``last``, or the ``problem`` why there is none. ``note``: read, but.
-    ``alone``: the stream holds nothing else."""
+    ``alone``: the stream holds nothing else. ``data``: its bytes, b"" where they are not kept; ``odd``: NaN or
+    an infinite number is in it."""
 
     first: int
     last: int
@@ -43,6 +48,8 @@ class Document(NamedTuple):
     problem: str = ""
     note: str = ""
     alone: bool = False
+    data: bytes = b""
+    odd: bool = False
 
 
 class _Parsed(NamedTuple):
@@ -50,6 +57,7 @@ class _Parsed(NamedTuple):
     rest: bytes = b""  # behind the last whole value
     problem: str = ""
     note: str = ""
+    odd: bool = False
 
 
 def looks_like_json(head: bytes) -> bool:
@@ -64,6 +72,33 @@ def loads(data: bytes) -> Any:
     if parsed.problem or len(parsed.values) != 1:
         raise ValueError(parsed.problem or BROKEN)
     return parsed.values[0]
+
+
+def flaw(document: Document) -> str:
+    """Why a reader that repairs nothing passes the document over; "" where there is no reason."""
+    if document.note or document.odd:
+        return document.note or NUMBERS
+    keys, depth = _extent(document.value)
+    if depth > _DEEPEST:
+        return DEEP
+    return TWICE if document.data and _strings.sub(b"", document.data).count(b":") > keys else ""
+
+
+def _extent(value: Any) -> tuple[int, int]:
+    """How many keys its objects have, and how deep they are nested."""
+    keys = depth = 0
+    level = [value]
+    while level:
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                keys += len(item)
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+        level = [item for item in below if isinstance(item, (dict, list))]
+        depth += bool(below)
+    return keys, depth
 
 
 def documents(stream: BinaryIO) -> Iterator[Document]:
@@ -98,15 +133,26 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
             # one document for the whole file, in all likelihood: no need to look at its lines
             second, rest = ahead[0], stream.read()
             try:
-                parsed = _Parsed([orjson.loads(b"".join((line, ahead[1], rest)))])
-                ahead, alone = None, True
+                whole = b"".join((line, ahead[1], rest))
+                parsed = _Parsed([orjson.loads(whole)])
+                ahead, alone, line = None, True, whole if len(whole) <= _KEPT else b""
             except orjson.JSONDecodeError:
                 lines = _numbered(io.BytesIO(rest), second + 1)
-            del rest
-        alone = alone and len(parsed.values) == 1 and not parsed.rest
+            del rest, whole
+        single = len(parsed.values) == 1 and not parsed.rest
+        alone = alone and single
         while parsed.values:
             # of what is handed out nothing is kept here, so that it is freed as soon as its reader is done
-            yield Document(number, number, parsed.values.pop(0), note=parsed.note, alone=alone)
+            yield Document(
+                number,
+                number,
+                parsed.values.pop(0),
+                "",
+                parsed.note,
+                alone,
+                line if single else b"",
+                parsed.odd,
+            )
         if parsed.problem == DEEP:
             yield Document(number, number, problem=DEEP)
         elif parsed.rest and parsed.rest != b",":
@@ -153,7 +199,10 @@ def _close(held: _Held, last: bool) -> tuple[list[Document], _Held | None]:
     (first, _), (final, tail) = held.lines[0], held.lines[-1]
     parsed = _parse(b"".join(line for _, line in held.lines))
     alone = last and first == 1 and len(parsed.values) == 1 and not parsed.problem
-    found = [Document(first, final, value, note=parsed.note, alone=alone) for value in parsed.values]
+    data = b"".join(line for _, line in held.lines) if len(parsed.values) == 1 and not parsed.rest else b""
+    found = [
+        Document(first, final, value, "", parsed.note, alone, data, parsed.odd) for value in parsed.values
+    ]
     if not parsed.problem:
         return found, None
     if parsed.values and not last:
@@ -161,7 +210,9 @@ def _close(held: _Held, last: bool) -> tuple[list[Document], _Held | None]:
     if not held.indented and not parsed.values and len(held.lines) > 1:
         for number, line in held.lines:
             alike = _parse(line.rstrip(b", \t\r\n"))
-            found += [Document(number, number, value, note=alike.note) for value in alike.values]
+            found += [
+                Document(number, number, value, note=alike.note, odd=alike.odd) for value in alike.values
+            ]
             if alike.problem:
                 found.append(Document(number, number, problem=alike.problem))
     else:
@@ -198,18 +249,32 @@ def _parse(data: bytes) -> _Parsed:
     text = text.strip(_WHITE)
     repair = _has_surrogate(text) is not None
     values: list[Any] = []
+    numbers = _Numbers()
     at = 0
     try:
         while at < len(text):
-            value, at = _scan(text, at)
+            value, at = numbers.scan(text, at)
             values.append(_whole(value) if repair else value)
             while at < len(text) and text[at] in _WHITE:
                 at += 1
     except RecursionError:
-        return _Parsed(values, text[at:].encode(errors="replace"), DEEP, note)
+        return _Parsed(values, text[at:].encode(errors="replace"), DEEP, note, numbers.odd)
     except ValueError:
-        return _Parsed(values, text[at:].encode(errors="replace"), BROKEN, note)
-    return _Parsed(values, b"", "", note)
+        return _Parsed(values, text[at:].encode(errors="replace"), BROKEN, note, numbers.odd)
+    return _Parsed(values, b"", "", note, numbers.odd)
+
+
+class _Numbers:
+    """The standard reader, and whether it met a number that JSON does not have."""
+
+    def __init__(self) -> None:
+        self.odd = False
+        self.scan = json.JSONDecoder(parse_float=self._float, parse_constant=self._float).raw_decode
+
+    def _float(self, text: str) -> float:
+        value = float(text)
+        self.odd = self.odd or not math.isfinite(value)
+        return value
 
 
 def _whole(value: Any) -> Any:

@@ -5,6 +5,7 @@ semantic conventions, LangChain's serialisation, the AI SDK and OpenInference, a
 Dialects hand over ``Raw`` values; nothing here looks at a library's name.
 """
 
+from otel_ctx.parts.answers import Answer, read_answer
 from otel_ctx.parts.bodies import Body, mark_the_end, read_body, reserve_of
 from otel_ctx.parts.history import Beginning, Beginnings, History, pairs_written, values_written
 from otel_ctx.parts.messages import is_batch, messages_of, read_message, read_messages, read_system
@@ -13,6 +14,7 @@ from otel_ctx.parts.tools import read_tools
 from otel_ctx.parts.usages import read_usage
 
 __all__ = [
+    "Answer",
     "Beginning",
     "Beginnings",
     "Body",
@@ -25,6 +27,7 @@ __all__ = [
     "mark_the_end",
     "messages_of",
     "pairs_written",
+    "read_answer",
     "read_body",
     "read_message",
     "read_messages",

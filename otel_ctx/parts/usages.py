@@ -10,12 +10,23 @@ from otel_ctx.parts.texts import mapping
 
 
 def read_usage(usage: Any) -> UsageClaim | None:
-    """``usage``: of OpenAI Chat or Responses, Anthropic Messages, Gemini, or LangChain's ``usage_metadata``.
+    """``usage``: of OpenAI Chat or Responses, Anthropic Messages, Gemini, Bedrock Converse, or LangChain's
+    ``usage_metadata``.
 
     None where it is none of them, or where nothing in it tells whether the input includes cached tokens."""
     if not isinstance(usage, Mapping):
         return None
     return next((claim for read in _SHAPES if (claim := read(usage)) is not None), None)
+
+
+def read_plain_usage(usage: Any) -> UsageClaim | None:
+    """Of the same shapes the plainest, ``input_tokens`` and ``output_tokens`` alone: no cached tokens are told."""
+    if not isinstance(usage, Mapping):
+        return None
+    given, taken = _count(usage, "input_tokens"), _count(usage, "output_tokens")
+    if given is None and taken is None:
+        return None
+    return UsageClaim(input=given, output=taken, total=_count(usage, "total_tokens"))
 
 
 def _openai_chat(usage: Mapping[str, Any]) -> UsageClaim | None:
@@ -78,6 +89,21 @@ def _gemini(usage: Mapping[str, Any]) -> UsageClaim | None:
     )
 
 
+def _converse(usage: Mapping[str, Any]) -> UsageClaim | None:
+    """Bedrock leaves the cache counts out where the model or the request caches nothing."""
+    if "inputTokens" not in usage:
+        return None
+    return UsageClaim(
+        input=_count(usage, "inputTokens"),
+        output=_count(usage, "outputTokens"),
+        cache_read=_count(usage, "cacheReadInputTokens", "cacheReadInputTokenCount"),
+        cache_write=_count(usage, "cacheWriteInputTokens", "cacheWriteInputTokenCount"),
+        total=_count(usage, "totalTokens"),
+        semantics="exclusive",
+        zeros_omitted=True,
+    )
+
+
 def _langchain(usage: Mapping[str, Any]) -> UsageClaim | None:
     """LangChain defines ``input_tokens`` as the sum of all kinds; not every integration keeps to it, so the meaning is
     left open. It leaves ``cache_creation`` 0 or out beside the split by TTL, and counts that are 0."""
@@ -97,7 +123,7 @@ def _langchain(usage: Mapping[str, Any]) -> UsageClaim | None:
     )
 
 
-_SHAPES = (_openai_chat, _openai_responses, _anthropic, _gemini, _langchain)
+_SHAPES = (_openai_chat, _openai_responses, _anthropic, _gemini, _converse, _langchain)
 
 
 def _count(usage: Mapping[str, Any], *keys: str) -> int | None:

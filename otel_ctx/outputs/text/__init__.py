@@ -51,7 +51,9 @@ def render(
 def _head(seen: View) -> Iterator[Line]:
     analysis = seen.analysis
     sums = totals(analysis.readings, analysis.conversations)
-    items = [many(len(seen.inputs.files), "file"), many(analysis.spans, "span")]
+    told_by = {r.call.record for r in analysis.readings}
+    items = [many(len(seen.inputs.files), "file")]
+    items.append(many(analysis.spans, "span" if "span" in told_by or not told_by else "record"))
     if analysis.log_records:
         items.append(many(analysis.log_records, "log record"))
     items += [many(sums["calls"], "call"), many(sums["conversations"], "conversation")]

@@ -1,0 +1,543 @@
+"""Logs of requests: bodies, envelopes, answers and times in every form; what is damaged is named and passed over."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_ctx import Analysis, Engine, InputError, read
+from otel_ctx.dialects import exchange
+from otel_ctx.inputs import raw_requests
+from otel_ctx.inputs.exchanges import nanoseconds
+from otel_ctx.inputs.interface import Item, Skipped
+from otel_ctx.model import Call, Segment
+
+CORPUS = Path(__file__).parent / "corpus"
+SECOND = 10**9
+HI = {"role": "user", "content": "Hi!"}
+CHAT = {"model": "gpt-4o", "messages": [{"role": "system", "content": "Be kind."}, HI]}
+ANTHROPIC = {
+    "model": "claude-sonnet-4-5",
+    "max_tokens": 64,
+    "system": "Be kind.",
+    "messages": [HI],
+    "tools": [{"name": "look", "description": "Looks", "input_schema": {"type": "object"}}],
+}
+RESPONSES = {"model": "gpt-4.1", "instructions": "Be kind.", "input": [HI]}
+GEMINI = {
+    "systemInstruction": {"parts": [{"text": "Be kind."}]},
+    "contents": [{"role": "user", "parts": [{"text": "Hi!"}]}],
+}
+CONVERSE = {
+    "system": [{"text": "Be kind."}],
+    "messages": [{"role": "user", "content": [{"text": "Hi!"}]}],
+    "inferenceConfig": {"maxTokens": 64},
+}
+ANSWER = {
+    "id": "chatcmpl-1",
+    "model": "gpt-4o-2024-08-06",
+    "choices": [{"message": {"role": "assistant", "content": "Hello."}}],
+    "usage": {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 0}},
+}
+
+
+@pytest.fixture
+def analyse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Files by name and content -> the analysis and what was skipped."""
+    monkeypatch.chdir(tmp_path)
+
+    def analyse_(**files: bytes) -> tuple[Analysis, list[Skipped]]:
+        engine, skipped = Engine(), []
+        for name, data in files.items():
+            (tmp_path / name).write_bytes(data)
+        for batch in read(files):
+            engine.feed(batch.spans, batch.logs)
+            skipped += batch.skipped
+        return engine.close(), skipped
+
+    return analyse_
+
+
+def lines(*records: object) -> bytes:
+    return b"\n".join(orjson.dumps(record) for record in records)
+
+
+def calls(analysis: Analysis) -> list[Call]:
+    return [r.call for r in analysis.readings]
+
+
+def texts(analysis: Analysis, call: Call) -> list[tuple[str, str | None]]:
+    return [(s.kind, analysis.text(s.digest)) for s in call.prompt]
+
+
+# ---- the same as spans
+
+
+def _told(path: Path) -> tuple[list[tuple[Any, ...]], set[tuple[str, str]]]:
+    """What is said of each call, in order; (completeness, provider) of all."""
+    engine = Engine()
+    for batch in read([path]):
+        engine.feed(batch.spans, batch.logs)
+        assert not batch.skipped
+    analysis = engine.close()
+    number = {r.call.id: n for n, r in enumerate(analysis.readings)}
+    told = []
+    for r in analysis.readings:
+        segments = tuple(_alike(s, analysis.text(s.digest)) for s in r.call.prompt)
+        at = (r.break_.kind, r.break_.change, r.break_.char_offset) if r.break_ else None
+        place = number[r.conversation], r.turn, r.relation, r.previous and number[r.previous]
+        told.append((segments, place, at, r.call.usage.input))
+    return told, {(r.call.completeness.status, r.call.provider) for r in analysis.readings}
+
+
+def _alike(segment: Segment, text: str | None) -> tuple[str, str, object]:
+    """Instrumentations write tools and the JSON of arguments and results anew and name results; media have a hash of their
+    own."""
+    kind = segment.kind
+    if kind in ("image", "file", "thinking"):
+        return kind, "", None
+    try:
+        value = json.loads(text or "")
+    except ValueError:
+        return kind, "", text
+    if kind == "tools":
+        return kind, segment.name, value.get("description")
+    return kind, segment.name if kind == "tool_call" else "", value
+
+
+@pytest.mark.parametrize(
+    ("case", "provider"),
+    [
+        ("oi-anthropic", "anthropic"),
+        ("oi-anthropic-bust", "anthropic"),
+        ("oi-anthropic-js", "anthropic"),
+        ("oi-anthropic-sessions", "anthropic"),
+        ("oi-anthropic-image", "anthropic"),
+        ("oi-langgraph-anthropic-thinking", "anthropic"),
+        ("otel-genai-anthropic-spanonly-nonative-bust", "anthropic"),
+        ("vercel-ai5-anthropic-stream", "anthropic"),
+        ("oi-bedrock-converse-cache", "bedrock"),
+        ("oi-google-adk-double", "google"),
+        ("oi-google-genai-bust", "google"),
+        ("oi-openai-chat-bust", "openai"),
+        ("oi-openai-agents-stream", "openai"),
+        ("otel-genai-openai-chat-spanonly", "openai"),
+        ("otel-genai-openai-chat-spanonly-bust", "openai"),
+        ("otel-genai-openai-chat-spanonly-sdkretry", "openai"),
+        ("otel-genai-openai-responses-spanandevent", "openai"),
+        ("traceloop-sdk-js-vercel", "openai"),
+    ],
+)
+def test_a_log_of_requests_says_what_the_spans_of_the_session_say(case: str, provider: str) -> None:
+    wanted, seen = _told(CORPUS / case / "traces.jsonl.gz")
+    assert {status for status, _ in seen} == {"full"}
+    assert len(wanted) > 1
+    assert _told(CORPUS / case / "requests.jsonl.gz") == (wanted, {("full", provider)})
+
+
+@pytest.mark.parametrize("case", ["oi-anthropic", "otel-genai-openai-chat-spanonly"])
+def test_a_log_beside_the_spans_of_the_same_requests_counts_nothing_twice(case: str) -> None:
+    engine = Engine()
+    for batch in read([CORPUS / case / "traces.jsonl.gz", CORPUS / case / "requests.jsonl.gz"]):
+        engine.feed(batch.spans, batch.logs)
+    analysis = engine.close()
+    assert len(analysis.readings) == 8
+    assert all(len([s for s in c.spans if s.role != "aggregate"]) == 2 for c in calls(analysis))
+    assert "double_instrumentation" not in {f.kind for f in analysis.findings}
+
+
+# ---- bodies
+
+
+@pytest.mark.parametrize(
+    ("body", "provider"),
+    [
+        (CHAT, "openai"),
+        (ANTHROPIC, "anthropic"),
+        (RESPONSES, "openai"),
+        (GEMINI, "google"),
+        (CONVERSE, "bedrock"),
+    ],
+    ids=["chat", "anthropic", "responses", "gemini", "converse"],
+)
+def test_a_single_body(body: dict[str, Any], provider: str, analyse: Any) -> None:
+    analysis, skipped = analyse(one=json.dumps(body, indent=2).encode())
+    (call,) = calls(analysis)
+    tools = [("tools", '{"name":"look","description":"Looks","input_schema":{"type":"object"}}')]
+    expected = [*(tools if "tools" in body else ()), ("system", "Be kind."), ("user", "Hi!")]
+    assert texts(analysis, call) == expected
+    assert (call.id, call.provider, call.completeness.status) == ("one:1", provider, "full")
+    assert (call.record, call.start_unix_nano, skipped) == ("request", 0, [])
+
+
+def test_a_list_and_lines_are_numbered_and_may_be_packed(analyse: Any) -> None:
+    analysis, _ = analyse(
+        list=json.dumps([CHAT, ANTHROPIC], indent=1).encode(),
+        lines=gzip.compress(lines(CHAT, RESPONSES) + b"\n"),
+    )
+    assert [c.id for c in calls(analysis)] == ["lines:1", "lines:2", "list:1", "list:2"]
+
+
+def test_functions_of_old_are_tools(analyse: Any) -> None:
+    analysis, _ = analyse(one=lines({**CHAT, "functions": [{"name": "look", "parameters": {}}]}))
+    assert [s.name for s in calls(analysis)[0].prompt.tools] == ["look"]
+
+
+def test_the_automatic_breakpoint_is_on_the_last_block(analyse: Any) -> None:
+    analysis, _ = analyse(one=lines({**ANTHROPIC, "cache_control": {"type": "ephemeral", "ttl": "1h"}}))
+    assert [s.cache_marker for s in calls(analysis)[0].prompt] == ["", "", "1h"]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason", "lost"),
+    [
+        ({"previous_response_id": "resp_1"}, "server_side", {"head"}),
+        ({"conversation": {"id": "conv_1"}}, "server_side", {"head"}),
+        ({"prompt": {"id": "pmpt_1"}}, "reference_missing", {"system"}),
+    ],
+)
+def test_what_the_server_keeps_is_not_here(
+    more: dict[str, Any], reason: str, lost: set[str], analyse: Any
+) -> None:
+    analysis, _ = analyse(one=lines({**RESPONSES, **more}))
+    (call,) = calls(analysis)
+    assert call.completeness.status == "partial"
+    assert reason in call.completeness.reasons
+    assert call.completeness.lost == lost
+
+
+def test_cached_content_is_on_the_server(analyse: Any) -> None:
+    analysis, _ = analyse(one=lines({**GEMINI, "cachedContent": "cachedContents/1"}))
+    assert calls(analysis)[0].completeness.lost >= {"tools", "system", "head"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"model": "text-embedding-3-large", "input": "Hi!"},
+        {"model": "bge", "input": ["Hi!", "Ho!"]},
+        {"model": "bge", "input": [1, 2, 3]},
+        {"url": "https://api.openai.com/v1/moderations", "body": {"model": "m", "input": "Hi!"}},
+        {"path": "/v1/messages/count_tokens", "body": ANTHROPIC},
+        {"path": "/v1beta/models/g:countTokens", "body": GEMINI},
+    ],
+)
+def test_what_is_no_conversation_is_no_call_and_no_damage(record: dict[str, Any], analyse: Any) -> None:
+    analysis, skipped = analyse(log=lines(CHAT, record))
+    assert [c.id for c in calls(analysis)] == ["log:1"]
+    assert skipped == []
+    assert analysis.foreign == ()
+
+
+# ---- envelopes
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda b: {"params": b},
+        lambda b: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": b},
+        lambda b: {"request": b},
+        lambda b: {"request_body": b},
+        lambda b: {"request_body": json.dumps(b)},
+        lambda b: {"request": {"method": "POST", "headers": {}, "body": json.dumps(b)}},
+        lambda b: {"input": {"inputContentType": "application/json", "inputBodyJson": b}},
+        lambda b: {"body": b, "request": b},
+    ],
+)
+def test_an_envelope_is_opened(wrap: Any, analyse: Any) -> None:
+    analysis, skipped = analyse(log=lines(wrap(CHAT)))
+    assert texts(analysis, calls(analysis)[-1]) == [("system", "Be kind."), ("user", "Hi!")]
+    assert skipped == []
+
+
+def test_each_record_has_an_envelope_of_its_own(analyse: Any) -> None:
+    analysis, skipped = analyse(
+        log=lines(CHAT, {"params": ANTHROPIC}, {"body": GEMINI, "path": "/m:generateContent"})
+    )
+    assert [c.provider for c in calls(analysis)] == ["openai", "anthropic", "google"]
+    assert skipped == []
+
+
+def test_the_call_that_creates_a_batch(analyse: Any) -> None:
+    requests = [{"custom_id": str(n), "params": ANTHROPIC} for n in range(2)]
+    analysis, _ = analyse(log=lines({"requests": requests}))
+    assert [c.id for c in calls(analysis)] == ["log:1.1", "log:1.2"]
+
+
+def test_two_bodies_in_one_record_are_ambiguous(analyse: Any) -> None:
+    analysis, skipped = analyse(log=lines(CHAT, {"request": CHAT, "body": ANTHROPIC}))
+    assert len(calls(analysis)) == 1
+    assert skipped == [Skipped("log:2", "two request bodies in one record: it is not clear which was sent")]
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "platform"),
+    [
+        ("/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/invoke",
+         "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock"),
+        ("https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+         "gemini-2.5-flash", "gemini-api"),
+        ("https://x.aiplatform.googleapis.com/v1/publishers/google/models/gemini-2.5-pro:generateContent",
+         "gemini-2.5-pro", "vertex"),
+        ("https://x.openai.azure.com/openai/deployments/my-gpt/chat/completions?api-version=1", "my-gpt", "azure"),
+    ],
+)  # fmt: skip
+def test_the_url_names_model_and_platform(path: str, model: str, platform: str, analyse: Any) -> None:
+    body = {"messages": [HI]} if "google" not in path else GEMINI
+    analysis, _ = analyse(log=lines({"url": path, "body": body}))
+    (call,) = calls(analysis)
+    assert (call.model, call.platform) == (model, platform)
+
+
+# ---- answers
+
+
+@pytest.mark.parametrize("key", ["response", "response_body", "result", "output"])
+@pytest.mark.parametrize("written", [dict, json.dumps, lambda a: {"status_code": 200, "body": a}])
+def test_an_answer_beside_the_request(key: str, written: Any, analyse: Any) -> None:
+    analysis, _ = analyse(log=lines({"request": CHAT, key: written(ANSWER)}))
+    (call,) = calls(analysis)
+    assert (call.response_id, call.model) == ("chatcmpl-1", "gpt-4o-2024-08-06")
+    assert (call.usage.input, call.usage.cache_read, call.usage.output) == (12, 0, 3)
+    assert [analysis.text(s.digest) for s in call.answer] == ["Hello."]
+
+
+def test_usage_beside_the_answer(analyse: Any) -> None:
+    usage = {
+        "input_tokens": 5,
+        "cache_read_input_tokens": 7,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": 2,
+    }
+    analysis, _ = analyse(log=lines({"request": ANTHROPIC, "usage": usage}))
+    assert (calls(analysis)[0].usage.input, calls(analysis)[0].usage.cache_read) == (12, 7)
+
+
+def test_the_events_of_a_stream(analyse: Any) -> None:
+    events = [
+        {"type": "message_start", "message": {"id": "msg_1", "model": "claude-x", "usage": {
+            "input_tokens": 5, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 0, "output_tokens": 1}}},
+        {"type": "message_delta", "usage": {"output_tokens": 9}},
+    ]  # fmt: skip
+    sse = "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
+    for answer in (events, sse):
+        analysis, _ = analyse(log=lines({"request": ANTHROPIC, "response": answer}))
+        (call,) = calls(analysis)
+        assert (call.response_id, call.usage.input, call.usage.output) == ("msg_1", 12, 9)
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"response": {"status_code": 429, "body": {"error": {"type": "rate_limit_error", "message": "slow"}}}},
+         "rate_limit_error"),
+        ({"response": {"type": "error", "error": {"type": "invalid_request_error",
+                                                  "message": "prompt is too long: 9 tokens > 8"}}},
+         "context_length_exceeded"),
+        ({"error": {"code": "timeout", "message": "x"}}, "timeout"),
+        ({"status": 503}, "503"),
+    ],
+)  # fmt: skip
+def test_a_request_that_failed(more: dict[str, Any], error: str, analyse: Any) -> None:
+    analysis, _ = analyse(log=lines({"request": ANTHROPIC, **more}))
+    assert [(c.status, c.error) for c in calls(analysis)] == [("error", error)]
+
+
+OPENAI_BATCH = [
+    {"custom_id": f"r{n}", "method": "POST", "url": "/v1/chat/completions", "body": {**CHAT, "user": str(n)}}
+    for n in range(2)
+]
+OPENAI_BATCH_ANSWERS = [
+    {"id": f"batch_req_{n}", "custom_id": f"r{n}", "error": None, "response": {
+        "status_code": 200, "request_id": "x", "body": {**ANSWER, "id": f"chatcmpl-{n}", "created": 1_764_500_000 + n}}}
+    for n in (1, 0)
+]  # fmt: skip
+
+
+def test_requests_and_answers_of_a_batch_in_two_files(analyse: Any) -> None:
+    analysis, skipped = analyse(input=lines(*OPENAI_BATCH), output=lines(*OPENAI_BATCH_ANSWERS))
+    told = [(c.id, c.response_id, c.usage.input, c.completeness.status) for c in calls(analysis)]
+    assert told == [("input:1", "chatcmpl-0", 12, "full"), ("input:2", "chatcmpl-1", 12, "full")]
+    assert skipped == []
+
+
+def test_answers_of_a_batch_alone_are_numbers_without_a_prompt(analyse: Any) -> None:
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "content": [{"type": "text", "text": "Hello."}],
+        "usage": {"input_tokens": 4, "cache_read_input_tokens": 0, "output_tokens": 2},
+    }
+    analysis, _ = analyse(log=lines({"custom_id": "a", "result": {"type": "succeeded", "message": message}}))
+    (call,) = calls(analysis)
+    assert (call.completeness.status, call.usage.input, call.response_id) == ("usage_only", 4, "msg_1")
+
+
+def test_answers_of_a_batch_are_no_conversation(analyse: Any) -> None:
+    analysis, _ = analyse(log=lines(*OPENAI_BATCH_ANSWERS))
+    assert [r.relation for r in analysis.readings] == ["new", "new"]
+
+
+def test_bedrocks_invocation_log(analyse: Any) -> None:
+    record = {
+        "schemaType": "ModelInvocationLog", "timestamp": "2026-11-30T04:00:00Z", "operation": "Converse",
+        "requestId": "r", "modelId": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "input": {"inputContentType": "application/json", "inputBodyJson": CONVERSE},
+        "output": {"outputContentType": "application/json", "outputBodyJson": {
+            "output": {"message": {"role": "assistant", "content": [{"text": "Hello."}]}},
+            "usage": {"inputTokens": 4, "outputTokens": 2, "totalTokens": 9, "cacheReadInputTokens": 3}}},
+    }  # fmt: skip
+    analysis, _ = analyse(log=lines(record))
+    (call,) = calls(analysis)
+    assert (call.platform, call.model) == ("bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0")
+    assert (call.usage.input, call.usage.cache_read, call.usage.output) == (7, 3, 2)
+    assert call.start_unix_nano == nanoseconds("2026-11-30T04:00:00Z")
+
+
+# ---- times and order
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1_764_500_000, 1_764_500_000.0, 1_764_500_000_000, 1_764_500_000_000_000, 1_764_500_000_000_000_000,
+     "1764500000", "2025-11-30T10:53:20Z", "2025-11-30T11:53:20+01:00", "2025-11-30 10:53:20"],
+)  # fmt: skip
+def test_a_time_in_any_form(value: object) -> None:
+    assert nanoseconds(value) == 1_764_500_000 * SECOND
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "", "soon", True, -1, 0, [], "nan", "inf", float("nan"), float("inf"), "9999-99-99", 1e300],
+)
+def test_what_is_no_time_is_not_known(value: object) -> None:
+    assert nanoseconds(value) == 0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"start_unix_nano": 1_764_500_000 * SECOND, "end_unix_nano": 1_764_500_002 * SECOND},
+        {"timestamp": "2025-11-30T10:53:20Z", "latency_ms": 2000},
+        {"startTime": 1_764_500_000_000, "endTime": 1_764_500_002_000},
+        {"request_time": 1_764_500_000, "response_time": 1_764_500_002},
+        {"created_at": "2025-11-30T10:53:20Z", "duration": 2.0},
+    ],
+)
+def test_start_and_end_by_whatever_name(said: dict[str, Any], analyse: Any) -> None:
+    analysis, _ = analyse(log=lines({"request": CHAT, **said}))
+    (call,) = calls(analysis)
+    assert call.start_unix_nano == 1_764_500_000 * SECOND
+    assert call.end_unix_nano == 1_764_500_002 * SECOND
+
+
+def test_without_times_records_come_in_their_order(analyse: Any) -> None:
+    history: list[dict[str, Any]] = []
+    requests = []
+    for n in range(12):
+        history = [*history, {"role": "user", "content": f"Question {n}"}]
+        requests.append({"model": "gpt-4o", "messages": history})
+        history = [*history, {"role": "assistant", "content": f"Answer {n}"}]
+    analysis, _ = analyse(log=lines(*requests))
+    assert [c.id for c in calls(analysis)] == [f"log:{n}" for n in range(1, 13)]
+    assert [r.turn for r in analysis.readings] == list(range(1, 13))
+    assert not any(r.break_ for r in analysis.readings)
+
+
+def test_a_request_sent_twice_is_two_calls(analyse: Any) -> None:
+    analysis, _ = analyse(log=lines({"request": CHAT}, {"request": CHAT, "response": ANSWER}))
+    assert len(calls(analysis)) == 2
+
+
+def test_sessions_that_share_a_log_are_not_one(analyse: Any) -> None:
+    one, two = ({"model": "gpt-4o", "messages": [{"role": "user", "content": text}]} for text in ("A?", "B?"))
+    analysis, _ = analyse(log=lines(one, two))
+    assert len(analysis.conversations) == 2
+
+
+# ---- damage
+
+
+CORRUPT = {
+    "cut": lines(CHAT)[:40],
+    "no JSON": b"{]",
+    "no UTF-8": lines(CHAT).replace(b"Hi!", b"H\xff!"),
+    "a key twice": b'{"model":"m","messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}',
+    "NaN": b'{"temperature":NaN,' + lines(CHAT)[1:],
+    "too large a number": b'{"temperature":1e999,' + lines(CHAT)[1:],
+    "too deep": b'{"x":' + b"[" * 200 + b"]" * 200 + b"," + lines(CHAT)[1:],
+    "no request": b'{"hello":"world"}',
+    "null": b"[null]",
+    "messages that are none": b'{"messages":["Hi!"]}',
+}
+
+
+@pytest.mark.parametrize("name", CORRUPT)
+def test_a_corrupt_record_is_named_with_its_line_and_passed_over(name: str, analyse: Any) -> None:
+    good = lines(CHAT)
+    analysis, skipped = analyse(log=b"\n".join([good, CORRUPT[name], good + b"\n"]))
+    assert [c.id for c in calls(analysis)] == ["log:1", "log:3"]
+    (note,) = skipped
+    assert note.where.startswith("log:2") or note.where == "log, record 2.1"
+    assert "Hi" not in note.why
+
+
+def test_a_corrupt_record_of_a_list_is_named_with_its_number(analyse: Any) -> None:
+    analysis, skipped = analyse(log=json.dumps([CHAT, {"a": 1}, ANTHROPIC]).encode())
+    assert [c.id for c in calls(analysis)] == ["log:1", "log:3"]
+    assert [s.where for s in skipped] == ["log, record 2"]
+
+
+@pytest.mark.parametrize("data", [b"[]", b"[{}]", b'{"model":"m"}', b"[1,2]"])
+def test_a_log_without_a_request_is_refused(data: bytes, analyse: Any) -> None:
+    with pytest.raises(InputError):
+        analyse(log=data)
+
+
+def test_the_format_may_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(lines({"hello": "world"}, CHAT))
+    (batch,) = read([path], format="raw-requests")
+    assert [span.span_id for span in batch.spans] == ["2"]
+    assert batch.skipped == (Skipped(f"{path}:1", "no request body of a known shape"),)
+
+
+# ---- nothing makes it fail
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "a", "{", "data: {}", "1"]),
+    lambda inside: st.lists(inside, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            [*raw_requests._REQUESTS, *raw_requests._ANSWERS, "messages", "contents", "model", "usage", "role", "content",
+             "parts", "error", "status", "timestamp", "custom_id", "requests", "choices", "candidates", "system", "tools",
+             "headers", "metadata", "conversation", "prompt", "cache_control", "duration", "type", "id"]
+        ),
+        inside,
+        max_size=5,
+    ),
+    max_leaves=25,
+)  # fmt: skip
+
+
+@given(values)
+def test_no_record_makes_it_fail(value: Any) -> None:
+    raw_requests.claims(value)
+    skipped: list[Skipped] = []
+    items = iter([Item("1", "log:1", value)])
+    spans = [span for records in raw_requests.read(items, "log", skipped) for span in records.spans]
+    assert spans or skipped
+    for span in spans:
+        exchange.read(span)
+    engine = Engine()
+    engine.feed(spans)
+    engine.close()
