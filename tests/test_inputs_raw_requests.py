@@ -153,6 +153,19 @@ def test_a_log_beside_the_spans_of_the_same_requests_counts_nothing_twice(case: 
     assert "double_instrumentation" not in {f.kind for f in analysis.findings}
 
 
+def test_bare_bodies_beside_the_spans_of_the_same_requests_count_nothing_twice(tmp_path: Path) -> None:
+    case = CORPUS / "oi-anthropic"
+    with gzip.open(case / "requests.jsonl.gz") as log:
+        for n, line in enumerate(log):
+            (tmp_path / f"{n}.request.json").write_bytes(orjson.dumps(orjson.loads(line)["body"]))
+    engine = Engine()
+    for batch in read([case / "traces.jsonl.gz", tmp_path]):
+        engine.feed(batch.spans, batch.logs)
+    told = calls(engine.close())
+    assert len(told) == 8
+    assert all(c.usage.input and len(c.spans) == 2 for c in told)
+
+
 # ---- bodies
 
 

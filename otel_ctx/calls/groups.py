@@ -54,7 +54,7 @@ def group(
                 join(t.id, other.id)
         by_response[rid] = t
 
-    for t, other in _question_and_answer(calls):
+    for t, other in (*_question_and_answer(calls), *_bare_bodies(calls)):
         join(t.id, other.id)
 
     wrappers: dict[str, list[Told]] = {}
@@ -95,6 +95,22 @@ def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
             yield t, theirs[name].popleft()
         else:
             mine[name].append(t)
+
+
+def _bare_bodies(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
+    """Bodies with nothing beside them, as agents leave them in files: a span that holds the same prompt tells when they
+    were sent and what came of it."""
+    spans: dict[bytes, deque[Told]] = defaultdict(deque)
+    for t in calls:
+        if t.telling.record == "span" and t.messages.key:
+            spans[t.messages.key].append(t)
+    for t in calls:
+        said = t.telling
+        bare = said.record == "request" and not (
+            said.start_unix_nano or said.usage or said.response_id or t.answer
+        )
+        if bare and spans[t.messages.key]:
+            yield t, spans[t.messages.key].popleft()
 
 
 def outer_first(t: Told) -> tuple[int, int, str]:
