@@ -78,6 +78,23 @@ def corpus_case() -> Callable[[str], CorpusCase]:
     return read
 
 
+# ---- dumps
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes a file into an empty working folder, so that names in messages are short."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_(name: str, data: bytes) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return name
+
+    return write_
+
+
 # ---- golden files
 
 

@@ -15,45 +15,10 @@ import pytest
 
 from otel_ctx import inputs
 from otel_ctx.errors import InputError
-from otel_ctx.inputs import Batch, Skipped, compression, interface, read
-from otel_ctx.model import Span
+from otel_ctx.inputs import Batch, Skipped, interface, read
+from tests.dumps import TRACE, line, names, skipped, spans
 
 DATA = Path(__file__).parent / "data" / "inputs"
-TRACE = "0af7651916cd43dd8448eb211c80319c"
-
-
-def line(number: int, **attributes: str) -> bytes:
-    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
-    span = {"traceId": TRACE, "spanId": f"{number:016x}", "name": f"span {number}", "attributes": pairs}
-    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
-
-
-def spans(batches: list[Batch]) -> list[Span]:
-    return [span for batch in batches for span in batch.spans]
-
-
-def names(batches: list[Batch]) -> list[str]:
-    return [span.name for span in spans(batches)]
-
-
-def skipped(batches: list[Batch]) -> list[Skipped]:
-    return [note for batch in batches for note in batch.skipped]
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Writes a file into an empty working folder, so that names in messages are short."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_(name: str, data: bytes) -> str:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        return name
-
-    return write_
-
-
 # ---- told by its content
 
 
@@ -183,46 +148,6 @@ def test_bytes_that_are_no_utf8_are_replaced_and_told(write: Any) -> None:
     assert skipped(found) == [Skipped("d.jsonl", "bytes that are no UTF-8 were replaced by U+FFFD")]
 
 
-@pytest.mark.parametrize("keep", [0.3, 0.6, 0.9, 0.99])
-def test_gzip_that_was_cut_off(keep: float, write: Any) -> None:
-    packed = gzip.compress(b"\n".join(line(n, text="x" * n, other=str(n**9)) for n in range(1, 3001)))
-    found = list(read([write("d.gz", packed[: int(len(packed) * keep)])]))
-    assert names(found) == [f"span {n}" for n in range(1, len(names(found)) + 1)]
-    assert abs(len(names(found)) / 3000 - keep) < 0.2
-    assert Skipped("d.gz", "the gzip data are cut off: only what comes before that was read") in skipped(
-        found
-    )
-
-
-def test_gzip_that_is_damaged_or_followed_by_something_else(write: Any) -> None:
-    packed = gzip.compress(line(1) + b"\n")
-    found = list(read([write("d.gz", packed + b"garbage")]))
-    assert names(found) == ["span 1"]
-    assert "damaged" in skipped(found)[0].why
-    assert names(list(read([write("d.gz", packed + gzip.compress(line(2)))]))) == ["span 1", "span 2"]
-    with pytest.raises(InputError, match="the gzip data are"):
-        list(read([write("d.gz", packed[:20])]))
-
-
-def test_gzip_unfolds_to_a_limit(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "MAX_UNPACKED", 100_000)
-    path = write("bomb.gz", gzip.compress(line(1) + b"\n" + b" " * 200_000 + b"\n" + line(2)))
-    found = list(read([path]))
-    assert names(found) == ["span 1"]
-    assert "more than 100000 bytes" in skipped(found)[0].why
-
-
-def test_gzip_in_gzip(write: Any) -> None:
-    packed = line(1)
-    for _ in range(3):
-        packed = gzip.compress(packed)
-    assert [batch.format for batch in read([write("d", packed)])] == ["otlp-json+gzip+gzip+gzip"]
-    for _ in range(30):
-        packed = gzip.compress(packed)
-    with pytest.raises(InputError):
-        list(read([write("d", packed)]))
-
-
 # ---- refused
 
 
@@ -240,7 +165,7 @@ def test_gzip_in_gzip(write: Any) -> None:
         (b"[1, 2, 3]", r"d: no telemetry"),
         (b'{"resourceSpans": [{"scope', r"d:1: cut off"),
         (line(1).decode().encode("utf-16"), r"d: text in UTF-16 \(.*UTF-8"),
-        (b"PK\x03\x04" + b"\n{" * 50 + b"\0", r"d: no telemetry"),
+        (b"PK\x03\x04" + b"\n{" * 50 + b"\0", r"d: a zip archive \(unpack it first"),
         (gzip.compress(b"", mtime=0), r"d: holds no spans"),
     ],
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ctx.inputs import jsontext
+from otel_ctx.inputs.interface import OVERLONG
 from otel_ctx.inputs.jsontext import (
     BROKEN,
     CUT,
@@ -54,17 +56,19 @@ json_documents = st.lists(json_values, max_size=3) | st.dictionaries(
     st.sampled_from([None, 0, 2, "\t"]),
     st.sampled_from(["\n", "\r\n", "\n\n \n"]),
     st.booleans(),
-    st.sampled_from([b"", jsontext.BOM]),
+    st.sampled_from([b"", jsontext.BOM, b"\0" * 9]),
+    st.sampled_from([1, 7, 1 << 26]),
 )
 def test_documents_come_back_in_every_layout(
-    wanted: list[Any], indent: int | str | None, end: str, closed: bool, bom: bytes
+    wanted: list[Any], indent: int | str | None, end: str, closed: bool, bom: bytes, at_once: int
 ) -> None:
     text = end.join(json.dumps(value, indent=indent) for value in wanted)
     if "\r" in end:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     data = bom + text.encode() + (end.encode() if closed else b"")
-    assert values(data) == wanted
-    assert not problems(data)
+    with mock.patch.object(jsontext, "_KEPT", at_once):
+        assert values(data) == wanted
+        assert not problems(data)
 
 
 @given(json_documents, json_documents, st.sampled_from([None, 2]))
@@ -157,6 +161,30 @@ def test_what_is_nested_too_deeply_costs_only_itself() -> None:
     assert problems(b'{"n": ' + b"9" * 5000 + b"}\n") == [(1, 1, BROKEN)]
 
 
+def test_a_line_that_is_too_long_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsontext, "LONGEST", 1000)
+    long = json.dumps(["x" * 5000]).encode()
+    data = b"[1]\n" + long + b"\n[2]\n" + b" " * 3000 + b"\n[3]\n" + long
+    assert values(data) == [[1], [2], [3]]
+    assert problems(data) == [(2, 2, OVERLONG), (4, 4, OVERLONG), (6, 6, OVERLONG)]
+
+
+@pytest.mark.parametrize("indent", [0, 1])
+def test_a_document_of_many_lines_that_is_too_long_costs_only_itself(
+    indent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = json.dumps({"a": list(range(1000))}, indent=indent).encode()
+    data = b"[1]\n" + long + b"\n[2]\n"
+    assert len(values(data)) == 3
+    monkeypatch.setattr(jsontext, "LONGEST", 1000)
+    assert values(data) == [[1], [2]]
+    assert problems(data) == [(2, 1 + len(long.splitlines()), OVERLONG)]
+
+
+def test_a_great_many_documents_on_one_line() -> None:
+    assert len(values(b"{}" * 100_000)) == 100_000
+
+
 def test_one_value() -> None:
     assert loads(b' {"a": NaN} ')["a"] != 0
     for data in (b"", b"{", b"{} {}", b'{"a":' * 100_000):
@@ -181,6 +209,8 @@ def test_only_as_much_as_a_line_is_held() -> None:
         (b"plain text", False),
         (b"", False),
         (b"\x00\n{", False),
+        (b"\x00\x00{", True),
+        (b'{"a": "\x00"}', True),
     ],
 )
 def test_what_looks_like_json(head: bytes, expected: bool) -> None:

@@ -24,7 +24,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Tr
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 from otel_ctx.inputs import otlp_protobuf
-from otel_ctx.inputs.interface import Records, Skipped
+from otel_ctx.inputs.interface import OVERLONG, Records, Skipped
 
 DATA = Path(__file__).parent / "data" / "inputs"
 TRACE, SPAN = bytes.fromhex("0af7651916cd43dd8448eb211c80319c"), bytes.fromhex("b7ad6b7169203331")
@@ -125,6 +125,13 @@ def test_what_was_cut_off_costs_only_the_last_resource() -> None:
         records, skipped = read(data[:end])
         assert [s.name for s in records.spans] == ["one"]
         assert [note.where for note in skipped] == [f"f, byte {len(first)}"]
+
+
+def test_a_resource_that_says_it_is_too_long_is_not_waited_for() -> None:
+    good = traces(span("one")).SerializeToString()
+    records, skipped = read(good + b"\x0a" + b"\xff" * 8 + b"\x01" + b"\0" * 100)
+    assert [s.name for s in records.spans] == ["one"]
+    assert skipped == [Skipped(f"f, byte {len(good)}", f"a resource {OVERLONG}: not read from here on")]
 
 
 @given(st.binary(max_size=60), st.booleans())

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from otel_ctx.errors import InputError
 from otel_ctx.inputs import compression, jsontext, otlp_json, otlp_protobuf, raw_requests
 from otel_ctx.inputs.interface import (
+    BUFFER,
     HEAD,
+    OVERLONG,
     Batch,
     BytesFormat,
     Envelope,
@@ -38,6 +40,7 @@ __all__ = ["FORMATS", "Batch", "Skipped", "Store", "format_names", "read"]
 # Asked in this order; JSON comes after all that is known by its bytes.
 FORMATS: tuple[Format, ...] = (
     compression.GZIP,
+    compression.ZSTD,
     otlp_protobuf.FORMAT,
     otlp_json.FORMAT,
     raw_requests.FORMAT,
@@ -49,6 +52,12 @@ _NESTED = 4  # envelopes inside envelopes
 _UNKNOWN = "no telemetry of a known format"
 _METRICS = "OTLP metrics, which hold no spans"
 _UTF_16 = "text in UTF-16"
+_ZIP = "a zip archive"
+_WAYS_OUT = {
+    _METRICS: "name the file of the traces or of the logs",
+    _UTF_16: "PowerShell's > writes it: save the file as UTF-8",
+    _ZIP: "unpack it first",
+}
 _FLUSHED = "is this the file that the exporter writes to, and was it flushed?"
 
 
@@ -130,7 +139,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _read_file(path: Path, forced: Format | None) -> Iterator[Batch]:
     try:
-        with path.open("rb", compression.BUFFER) as stream:
+        with path.open("rb", BUFFER) as stream:
             yield from _read_stream(str(path), stream, forced)
     except OSError as error:
         raise InputError(str(path), _reason(error)) from error
@@ -164,11 +173,9 @@ def _reason(error: OSError) -> str:
 def _way_out(why: str) -> str:
     if why.startswith(_UNKNOWN):
         return "known are " + ", ".join(format_names())
-    if why == _METRICS:
-        return "name the file of the traces or of the logs"
-    if why == _UTF_16:
-        return "PowerShell's > writes it: save the file as UTF-8"
-    return _FLUSHED
+    if OVERLONG in why:
+        return "split it, a request or a span a line: jq -c '.[]' does so with a list"
+    return _WAYS_OUT.get(why, "" if "pip install" in why else _FLUSHED)
 
 
 def _records(
@@ -185,9 +192,10 @@ def _records(
             return
     if not head:
         return
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        skipped.append(Skipped(where, _UTF_16))
-        return
+    for begins, why in ((b"\xff\xfe", _UTF_16), (b"\xfe\xff", _UTF_16), (b"PK\x03\x04", _ZIP)):
+        if head.startswith(begins):
+            skipped.append(Skipped(where, why))
+            return
     for known in FORMATS:
         if isinstance(known, BytesFormat) and (known is forced or (forced is None and known.claims(head))):
             for records in known.read(stream, where, skipped):
@@ -208,7 +216,8 @@ def _json_records(
     for document in documents:
         if document.problem:
             unread.add(document.first, document.last, document.problem)
-            yield "", Records()
+            if len(skipped) >= _MANY:
+                yield "", Records()
             continue
         value = document.value
         known = _stream_format(value, forced)
@@ -232,7 +241,8 @@ def _json_records(
             claimed = _json_format(item, forced)
             if claimed is None:
                 unread.add(first, last, _stranger(item), alone=alone)
-                yield "", Records()
+                if len(skipped) >= _MANY:
+                    yield "", Records()
                 continue
             unread.end()
             records = claimed.decode(item, place, skipped)
@@ -346,7 +356,7 @@ def _head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
         parts.append(part)
         size += len(part)
     head = b"".join(parts)
-    return head, io.BufferedReader(_Rejoined(head, stream), compression.BUFFER)
+    return head, io.BufferedReader(_Rejoined(head, stream), BUFFER)
 
 
 class _Rejoined(io.RawIOBase):

@@ -5,55 +5,134 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from otel_ctx.inputs.interface import Envelope, Inner, Skipped
+from otel_ctx.inputs.interface import BUFFER, Envelope, Inner, Skipped, needs
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-MAX_UNPACKED = 16 << 30  # bytes that one compressed file may unfold to: a guard against bombs
-# Of a reader: a line can be megabytes long, and one that spans buffers is put together piece by piece.
-BUFFER = 1 << 22
+# Guards against bombs: what one compressed file may unfold to in bytes, and, beyond a modest size, in ratio.
+MAX_UNPACKED = 16 << 30
+_MODEST = 1 << 26
+_GZIP_RATIO = 500  # deflate ends at 1032; prompts that are sent again lie too far apart for its window
+_ZSTD_RATIO = 10_000  # within its window a prompt that is sent again costs nothing
+
+_ZSTD_FEED = 1 << 12  # bytes at a time: each can become 32 KiB at once
+_ZSTD_WINDOW = 1 << 27  # bytes of memory that a stream may ask for
 
 
-class Unpacked(io.RawIOBase):
-    """What a decompressor gives, up to ``MAX_UNPACKED``. Damage is noted and ends the stream, raising nothing."""
+class _Counted:
+    """A stream that is read from, and how much was."""
 
-    def __init__(self, packed: io.BufferedIOBase, name: str, where: str, skipped: list[Skipped]) -> None:
-        self._packed, self._name, self._where, self._skipped = packed, name, where, skipped
-        self._left = MAX_UNPACKED
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self.count += len(data)
+        return data
+
+
+class _Unpacked(io.RawIOBase):
+    """The ``pieces`` that ``packed`` unfolds to, within the limits. Damage is noted and ends the stream, raising
+    nothing."""
+
+    def __init__(
+        self, packed: _Counted, pieces: Iterator[bytes], name: str, ratio: int, note: Callable[[str], None]
+    ) -> None:
+        self._packed, self._pieces, self._name, self._ratio, self._note = packed, pieces, name, ratio, note
+        self._piece = memoryview(b"")
+        self._size = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
-        if not self._left:
-            return 0
+        if not self._piece:
+            self._piece = memoryview(self._next())
+        size = min(len(view), len(self._piece))
+        view[:size], self._piece = self._piece[:size], self._piece[size:]
+        return size
+
+    def _next(self) -> bytes:
         try:
-            data = self._packed.read1(len(view))
+            piece = next(self._pieces, b"")
         except (EOFError, OSError, zlib.error) as error:
             cut = isinstance(error, EOFError)
-            self._ends(f"the {self._name} data {'are cut off' if cut else 'are damaged'}")
-            return 0
-        if len(data) > self._left:
-            data = data[: self._left]
-            self._ends(f"it unfolds to more than {MAX_UNPACKED} bytes")
-        else:
-            self._left -= len(data)
-        view[: len(data)] = data
-        return len(data)
+            return self._end(f"the {self._name} data {'are cut off' if cut else 'are damaged'}")
+        self._size += len(piece)
+        by_ratio = max(_MODEST, self._ratio * self._packed.count)
+        over = self._size - min(MAX_UNPACKED, by_ratio)
+        if over <= 0:
+            return piece
+        most = f"{MAX_UNPACKED} bytes" if by_ratio > MAX_UNPACKED else f"{self._ratio} times its size"
+        return self._end(f"it unfolds to more than {most}", piece[:-over])
 
-    def _ends(self, why: str) -> None:
-        self._left = 0
-        self._skipped.append(Skipped(self._where, f"{why}: only what comes before that was read"))
+    def _end(self, why: str, last: bytes = b"") -> bytes:
+        self._pieces = iter(())
+        self._note(f"{why}: only what comes before that was read")
+        return last
+
+
+def _unpacked(
+    stream: BinaryIO,
+    unpack: Callable[[_Counted], Iterator[bytes]],
+    name: str,
+    ratio: int,
+    where: str,
+    skipped: list[Skipped],
+) -> Iterator[Inner]:
+    packed = _Counted(stream)
+    raw = _Unpacked(packed, unpack(packed), name, ratio, lambda why: skipped.append(Skipped(where, why)))
+    yield Inner(where, io.BufferedReader(raw, BUFFER))
 
 
 def _open_gzip(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Inner]:
-    with gzip.GzipFile(fileobj=stream) as packed:
-        yield Inner(where, io.BufferedReader(Unpacked(packed, "gzip", where, skipped), BUFFER))
+    return _unpacked(stream, _gunzip, "gzip", _GZIP_RATIO, where, skipped)
+
+
+def _gunzip(packed: _Counted) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=packed, mode="rb") as unpacked:  # type: ignore[call-overload]  # it reads, no more
+        while piece := unpacked.read1(BUFFER):
+            yield piece
+
+
+def _is_zstd(head: bytes) -> bool:
+    """A frame, or one that readers skip, as parallel writers put it in front."""
+    return head.startswith(b"\x28\xb5\x2f\xfd") or (head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5)
+
+
+def _open_zstd(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Inner]:
+    try:
+        import zstandard  # noqa: F401  (an extra)
+    except ImportError:
+        skipped.append(Skipped(where, needs("zstd")))
+        return iter(())
+    return _unpacked(stream, _unzstd, "zstd", _ZSTD_RATIO, where, skipped)
+
+
+def _unzstd(packed: _Counted) -> Iterator[bytes]:
+    """The library's own reader does not tell a stream that was cut off from one that ended."""
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    data = packed.read(_ZSTD_FEED)
+    while data:
+        frame = decompressor.decompressobj()
+        try:
+            while data and not frame.eof:
+                if piece := frame.decompress(data):
+                    yield piece
+                data = frame.unused_data or packed.read(_ZSTD_FEED)
+        except zstandard.ZstdError as error:
+            raise OSError(str(error)) from error
+        if not frame.eof:
+            raise EOFError
 
 
 GZIP = Envelope("gzip", lambda head: head.startswith(b"\x1f\x8b\x08"), _open_gzip)
+ZSTD = Envelope("zstd", _is_zstd, _open_zstd)

@@ -1,12 +1,15 @@
-"""What several formats read alike: ids as dumps write them -> lower-case hex ("" where there is none, or only
-zeros), and the name of a log record."""
+"""What several formats read alike: fields of a JSON record, ids -> lower-case hex ("" where there is none, or only
+zeros), times -> nanoseconds, OTLP's enums by number or name, the name of a log record."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
+
+from otel_ctx.inputs.interface import Skipped
 
 TRACE_ID, SPAN_ID = 16, 8  # bytes
 
@@ -57,3 +60,134 @@ def _other_text(text: str, size: int) -> str:
     except ValueError as error:
         raise ValueError("is neither hex nor base64") from error
     return id_of_bytes(raw, size)
+
+
+# ---- fields of a record
+
+
+class MalformedError(ValueError):
+    """Names a field and what is wrong with it; never its value, which may be prompt text."""
+
+
+ODD = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What reading a record of any shape may raise: such a record is passed over."""
+
+_TOO_LARGE = 2**64
+
+
+def note(skipped: list[Skipped] | None, where: str, path: str, error: Exception) -> None:
+    """Say in ``skipped`` what was passed over."""
+    if skipped is not None:
+        why = str(error) if isinstance(error, MalformedError) else f"malformed ({type(error).__name__})"
+        skipped.append(Skipped(where, f"{path}: {why}" if path else why))
+
+
+def list_of(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise MalformedError("is no list")
+    return value
+
+
+def dict_of(record: Mapping[str, Any], field: str) -> dict[str, Any]:
+    value = record.get(field)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise MalformedError(f"{field} is no object")
+    return value
+
+
+def text_of(record: Mapping[str, Any], field: str) -> str:
+    value = record.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedError(f"{field} is no text")
+    return value
+
+
+def id_of(record: Mapping[str, Any], field: str, size: int) -> str:
+    try:
+        return id_of_text(record.get(field), size)
+    except ValueError as error:
+        raise MalformedError(f"{field} {error}") from error
+
+
+def ids_of(record: Mapping[str, Any], trace: str, span: str, parent: str) -> tuple[str, str, str]:
+    """Trace, span and parent id of a span, which has the first two."""
+    trace_id, span_id = id_of(record, trace, TRACE_ID), id_of(record, span, SPAN_ID)
+    if not (trace_id and span_id):
+        raise MalformedError(f"no {trace if not trace_id else span}")
+    return trace_id, span_id, id_of(record, parent, SPAN_ID)
+
+
+def int_of(record: Mapping[str, Any], field: str, scale: int = 1) -> int:
+    """A number of 64 bits without sign, times ``scale``: a time, a count."""
+    value = record.get(field)
+    if value is None:
+        return 0
+    try:
+        number = round(value * scale) if isinstance(value, float) else int(value) * scale
+    except ODD as error:
+        raise MalformedError(f"{field} is no number") from error
+    if not 0 <= number < _TOO_LARGE:
+        raise MalformedError(f"{field} is no 64-bit number")
+    return number
+
+
+# ---- times
+
+
+_ISO = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9})\d*)?\s*(?:Z|UTC|([+-]\d\d):?(\d\d))?",
+    re.IGNORECASE,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def nanos_of(record: Mapping[str, Any], field: str) -> int:
+    """A time in ISO 8601, UTC where it names no zone; 0 where there is none."""
+    value = text_of(record, field)
+    if not value:
+        return 0
+    match = _ISO.fullmatch(value.strip())
+    if match is None:
+        raise MalformedError(f"{field} is no time")
+    day, clock, fraction, hours, minutes = match.groups()
+    try:
+        moment = datetime.fromisoformat(f"{day}T{clock}{hours or '+00'}:{minutes or '00'}")
+        seconds = (moment - _EPOCH).total_seconds()
+    except (ValueError, OverflowError) as error:
+        raise MalformedError(f"{field} is no time") from error
+    nanos = int(seconds) * 10**9 + int((fraction or "").ljust(9, "0"))
+    if not 0 <= nanos < _TOO_LARGE:
+        raise MalformedError(f"{field} is out of range")
+    return nanos
+
+
+# ---- enums
+
+
+_KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
+_CODES = {"OK": 1, "ERROR": 2}
+
+
+def span_kind(value: Any) -> int:
+    """OTLP's number of a kind that came as that number or by its name, in any library's spelling."""
+    return _enum(value, _KINDS)
+
+
+def status_code(value: Any) -> int:
+    """OTLP's number of a status code, likewise."""
+    return _enum(value, _CODES)
+
+
+def _enum(value: Any, numbers: Mapping[str, int]) -> int:
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, str):
+        return 0
+    # CLIENT, client, SPAN_KIND_CLIENT, SpanKind.CLIENT; STATUS_CODE_ERROR, StatusCode.ERROR
+    return int(value) if value.isdecimal() else numbers.get(re.split(r"[._]", value.upper())[-1], 0)

@@ -100,3 +100,13 @@ class Envelope:
 Format = JsonFormat | StreamFormat | BytesFormat | Envelope
 
 HEAD = 1 << 16  # bytes that a format may look at before it claims a stream
+LONGEST = 1 << 28  # bytes of what has to lie in memory at once: a line, a document, a resource
+BUFFER = (
+    1 << 22
+)  # bytes of a reader: a line can be megabytes long, and one that spans buffers is put together
+OVERLONG = f"longer than {LONGEST >> 20} MiB"
+
+
+def needs(extra: str) -> str:
+    """Why something was not read where an optional dependency is missing, and the way out."""
+    return f"it needs {extra}, which is not installed: pip install 'otel-ctx[{extra}]'"

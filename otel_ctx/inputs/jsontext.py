@@ -1,7 +1,7 @@
 """JSON documents in a stream of bytes: one a line, one for the whole file, or pretty-printed in a row.
 
-Lines are read one by one; only a document that spans lines is held as a whole. A damaged document costs
-itself, not its neighbours: one that begins a line is found again.
+Lines are read one by one; only a document that spans lines is held as a whole, up to ``LONGEST`` bytes. A damaged
+document costs itself, not its neighbours: one that begins a line is found again.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
+
+from otel_ctx.inputs.interface import LONGEST, OVERLONG
 
 BOM = b"\xef\xbb\xbf"
 
@@ -34,7 +37,9 @@ _INDENT = (b" ", b"\t")
 _INSIDE = frozenset(bytes((c,)) for c in b' \t"}],:-0123456789tfnNI')
 _WHITE = " \t\r\n"
 _DEEPEST = 128  # levels that a strict reader believes
-_KEPT = 1 << 26  # bytes of a document that are kept beside its value
+_KEPT = (
+    1 << 26
+)  # bytes of a document that are kept beside its value, and that are read in the hope that they are one
 
 
 class Document(NamedTuple):
@@ -61,7 +66,9 @@ class _Parsed(NamedTuple):
 
 
 def looks_like_json(head: bytes) -> bool:
-    """Some line begins as a JSON object or list does, and nothing says that this is binary."""
+    """It begins as a JSON object or list does, or a line of it, where nothing says that this is binary."""
+    if head.lstrip(b"\0")[:1] in _OPENERS:
+        return True
     return b"\0" not in head and _opens_a_line(head.removeprefix(BOM)) is not None
 
 
@@ -112,6 +119,12 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
         ahead = next(lines, None)
         first, fresh = fresh, False
         alone = first and ahead is None
+        if not line:
+            if held:
+                yield from _close(held, False)[0]
+                held = None
+            yield Document(number, number, problem=OVERLONG)
+            continue
         if held and held.takes(line):
             held.add(number, line)
             if held.complete:
@@ -131,22 +144,26 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
         parsed = _parse(line)
         if not parsed.values and first and ahead is not None and _Held(number, line).takes(ahead[1]):
             # one document for the whole file, in all likelihood: no need to look at its lines
-            second, rest = ahead[0], stream.read()
+            second, rest = ahead[0], stream.read(_KEPT)
+            if len(rest) == _KEPT:
+                rest += stream.readline(LONGEST)
             try:
                 whole = b"".join((line, ahead[1], rest))
                 parsed = _Parsed([orjson.loads(whole)])
-                ahead, alone, line = None, True, whole if len(whole) <= _KEPT else b""
+                ahead, alone, line = next(lines, None), True, whole
             except orjson.JSONDecodeError:
-                lines = _numbered(io.BytesIO(rest), second + 1)
+                behind = second + 1 + rest.count(b"\n")
+                lines = chain(_numbered(io.BytesIO(rest), second + 1), _numbered(stream, behind))
             del rest, whole
         single = len(parsed.values) == 1 and not parsed.rest
-        alone = alone and single
+        alone = alone and ahead is None and single
+        parsed.values.reverse()
         while parsed.values:
             # of what is handed out nothing is kept here, so that it is freed as soon as its reader is done
             yield Document(
                 number,
                 number,
-                parsed.values.pop(0),
+                parsed.values.pop(),
                 "",
                 parsed.note,
                 alone,
@@ -169,7 +186,8 @@ class _Held:
 
     def __init__(self, number: int, line: bytes) -> None:
         self.lines = [(number, line)]
-        self.indented = False
+        self.indented = self.overlong = False
+        self._size = len(line)
         self._depth = _depth(line)
         self.complete = self._depth <= 0
 
@@ -186,6 +204,10 @@ class _Held:
     def add(self, number: int, line: bytes) -> None:
         if len(self.lines) == 1:
             self.indented = line[:1] in _INDENT
+        self._size += len(line)
+        if self._size > LONGEST:
+            self.overlong = True
+            del self.lines[1:]
         self.lines.append((number, line))
         if self.indented:
             self.complete = line[:1] in _CLOSERS
@@ -197,6 +219,8 @@ class _Held:
 def _close(held: _Held, last: bool) -> tuple[list[Document], _Held | None]:
     """The documents that the held lines are, and what begins behind them on the last of these lines."""
     (first, _), (final, tail) = held.lines[0], held.lines[-1]
+    if held.overlong:
+        return [Document(first, final, problem=OVERLONG)], None
     parsed = _parse(b"".join(line for _, line in held.lines))
     alone = last and first == 1 and len(parsed.values) == 1 and not parsed.problem
     data = b"".join(line for _, line in held.lines) if len(parsed.values) == 1 and not parsed.rest else b""
@@ -227,13 +251,23 @@ def _depth(line: bytes) -> int:
     return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
 
 
-def _numbered(stream: Iterable[bytes], start: int = 1) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers; a byte order mark in front of them is taken off."""
-    for number, line in enumerate(stream, start):
-        if line[:3] == BOM:
-            line = line[3:]
-        if line and not line.isspace():
-            yield number, line
+def _numbered(stream: BinaryIO, start: int = 1) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, with their numbers; b"" for one that is too long. Taken off is what may stand in
+    front of them: a byte order mark, and the zeros of a log file that was emptied while its writer went on."""
+    number = start
+    while line := stream.readline(LONGEST + 1):
+        if len(line) > LONGEST:
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(_KEPT)
+            yield number, b""
+        else:
+            if line[:1] == b"\0":
+                line = line.lstrip(b"\0")
+            if line[:3] == BOM:
+                line = line[3:]
+            if line and not line.isspace():
+                yield number, line
+        number += 1
 
 
 def _parse(data: bytes) -> _Parsed:

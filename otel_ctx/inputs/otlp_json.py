@@ -10,7 +10,21 @@ import base64
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from otel_ctx.inputs.fields import SPAN_ID, TRACE_ID, event_name, id_of_text
+from otel_ctx.inputs.fields import (
+    ODD,
+    SPAN_ID,
+    TRACE_ID,
+    MalformedError,
+    event_name,
+    id_of,
+    ids_of,
+    int_of,
+    list_of,
+    note,
+    span_kind,
+    status_code,
+    text_of,
+)
 from otel_ctx.inputs.interface import JsonFormat, Records, Skipped
 from otel_ctx.model import Event, Link, LogRecord, Span
 
@@ -18,15 +32,6 @@ _TRACES = ("resourceSpans", "resource_spans")
 _LOGS = ("resourceLogs", "resource_logs")
 
 _ALL_TEXT = frozenset((str,))
-_KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
-_CODES = {"OK": 1, "ERROR": 2}
-
-
-class _MalformedError(ValueError):
-    """Names a field and what is wrong with it; never its value, which may be prompt text."""
-
-
-_ODD = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 def claims(document: Any) -> bool:
@@ -42,8 +47,8 @@ def spans_of(request: dict[str, Any], where: str, skipped: list[Skipped] | None 
     for scope, resource, path, span in _entries(request, "Spans", "spans", where, skipped):
         try:
             read = _span(span, scope, resource, where)
-        except _ODD as error:
-            _note(skipped, where, path, error)
+        except ODD as error:
+            note(skipped, where, path, error)
         else:
             yield read
 
@@ -53,8 +58,8 @@ def logs_of(request: dict[str, Any], where: str, skipped: list[Skipped] | None =
     for scope, resource, path, record in _entries(request, "Logs", "logRecords", where, skipped):
         try:
             read = _log_record(record, scope, resource, where)
-        except _ODD as error:
-            _note(skipped, where, path, error)
+        except ODD as error:
+            note(skipped, where, path, error)
         else:
             yield read
 
@@ -73,7 +78,7 @@ def attributes_of(pairs: Any) -> tuple[dict[str, Any], int]:
                 attributes[pair["key"]] = text
             else:
                 attributes[pair["key"]] = value_of(value)
-    except _ODD:
+    except ODD:
         return _attributes_one_by_one(pairs)
     return (attributes, 0) if _ALL_TEXT.issuperset(map(type, attributes)) else _attributes_one_by_one(pairs)
 
@@ -97,12 +102,6 @@ def camel_case(value: Any) -> Any:
     return value
 
 
-def _note(skipped: list[Skipped] | None, where: str, path: str, error: Exception) -> None:
-    if skipped is not None:
-        why = str(error) if isinstance(error, _MalformedError) else f"malformed ({type(error).__name__})"
-        skipped.append(Skipped(where, f"{path}: {why}"))
-
-
 _Scope = tuple[str, str]
 
 
@@ -114,26 +113,26 @@ def _entries(
     try:
         if any(key in request for key in ("resource_spans", "resource_logs")):
             request = camel_case(request)
-        groups = _list(request.get(path))
-    except _ODD as error:
-        _note(skipped, where, path, error)
+        groups = list_of(request.get(path))
+    except ODD as error:
+        note(skipped, where, path, error)
         return
     for r, group in enumerate(groups):
         try:
             resource = attributes_of((group.get("resource") or {}).get("attributes"))[0]
-            scopes = _list(group.get(f"scope{signal}") or group.get(f"instrumentationLibrary{signal}"))
-        except _ODD as error:
-            _note(skipped, where, f"{path}[{r}]", error)
+            scopes = list_of(group.get(f"scope{signal}") or group.get(f"instrumentationLibrary{signal}"))
+        except ODD as error:
+            note(skipped, where, f"{path}[{r}]", error)
             continue
         for s, scoped in enumerate(scopes):
             place = f"{path}[{r}].scope{signal}[{s}]"
             try:
                 named = scoped.get("scope") or scoped.get("instrumentationLibrary") or {}
-                scope = (_text(named, "name"), _text(named, "version"))
+                scope = (text_of(named, "name"), text_of(named, "version"))
                 # Collectors of before 2022 called the log records "logs"
-                found = _list(scoped.get(records) or (scoped.get("logs") if signal == "Logs" else None))
-            except _ODD as error:
-                _note(skipped, where, place, error)
+                found = list_of(scoped.get(records) or (scoped.get("logs") if signal == "Logs" else None))
+            except ODD as error:
+                note(skipped, where, place, error)
                 continue
             for i, record in enumerate(found):
                 yield scope, resource, f"{place}.{records}[{i}]", record
@@ -142,30 +141,28 @@ def _entries(
 def _span(span: Any, scope: _Scope, resource: dict[str, Any], where: str) -> Span:
     if "trace_id" in span:
         span = camel_case(span)
-    trace_id, span_id = _id(span, "traceId", TRACE_ID), _id(span, "spanId", SPAN_ID)
-    if not (trace_id and span_id):
-        raise _MalformedError("no traceId" if not trace_id else "no spanId")
+    trace_id, span_id, parent_id = ids_of(span, "traceId", "spanId", "parentSpanId")
     attributes, lost = attributes_of(span.get("attributes"))
     events, lost_events = _events(span["events"]) if span.get("events") else ((), 0)
     status = span.get("status") or {}
     return Span(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=_id(span, "parentSpanId", SPAN_ID),
-        name=_text(span, "name"),
-        start_unix_nano=_int(span, "startTimeUnixNano"),
-        end_unix_nano=_int(span, "endTimeUnixNano"),
+        parent_id=parent_id,
+        name=text_of(span, "name"),
+        start_unix_nano=int_of(span, "startTimeUnixNano"),
+        end_unix_nano=int_of(span, "endTimeUnixNano"),
         attributes=attributes,
-        kind=_enum(span.get("kind"), "SPAN_KIND_", _KINDS),
+        kind=span_kind(span.get("kind")),
         events=events,
         links=_links(span["links"]) if span.get("links") else (),
         scope_name=scope[0],
         scope_version=scope[1],
         resource=resource,
-        status_code=_enum(status.get("code"), "STATUS_CODE_", _CODES),
-        status_message=_text(status, "message"),
-        dropped_attributes=_int(span, "droppedAttributesCount") + lost,
-        dropped_events=_int(span, "droppedEventsCount") + lost_events,
+        status_code=status_code(status.get("code")),
+        status_message=text_of(status, "message"),
+        dropped_attributes=int_of(span, "droppedAttributesCount") + lost,
+        dropped_events=int_of(span, "droppedEventsCount") + lost_events,
         where=where,
     )
 
@@ -173,23 +170,23 @@ def _span(span: Any, scope: _Scope, resource: dict[str, Any], where: str) -> Spa
 def _events(events: Any) -> tuple[tuple[Event, ...], int]:
     """The events, and how many could not be read: they count as dropped."""
     read = []
-    for event in _list(events):
+    for event in list_of(events):
         try:
             attributes, lost = attributes_of(event.get("attributes"))
-            dropped = _int(event, "droppedAttributesCount") + lost
-            read.append(Event(_text(event, "name"), _int(event, "timeUnixNano"), attributes, dropped))
-        except _ODD:
+            dropped = int_of(event, "droppedAttributesCount") + lost
+            read.append(Event(text_of(event, "name"), int_of(event, "timeUnixNano"), attributes, dropped))
+        except ODD:
             continue
     return tuple(read), len(events) - len(read)
 
 
 def _links(links: Any) -> tuple[Link, ...]:
     read = []
-    for link in _list(links):
+    for link in list_of(links):
         try:
-            trace_id, span_id = _id(link, "traceId", TRACE_ID), _id(link, "spanId", SPAN_ID)
+            trace_id, span_id = id_of(link, "traceId", TRACE_ID), id_of(link, "spanId", SPAN_ID)
             read.append(Link(trace_id, span_id, attributes_of(link.get("attributes"))[0]))
-        except _ODD:
+        except ODD:
             continue
     return tuple(read)
 
@@ -199,72 +196,23 @@ def _log_record(record: Any, scope: _Scope, resource: dict[str, Any], where: str
         record = camel_case(record)
     attributes, lost = attributes_of(record.get("attributes"))
     return LogRecord(
-        trace_id=_id(record, "traceId", TRACE_ID),
-        span_id=_id(record, "spanId", SPAN_ID),
-        name=event_name(_text(record, "eventName"), attributes),
-        time_unix_nano=_int(record, "timeUnixNano") or _int(record, "observedTimeUnixNano"),
+        trace_id=id_of(record, "traceId", TRACE_ID),
+        span_id=id_of(record, "spanId", SPAN_ID),
+        name=event_name(text_of(record, "eventName"), attributes),
+        time_unix_nano=int_of(record, "timeUnixNano") or int_of(record, "observedTimeUnixNano"),
         body=value_of(record.get("body")),
         attributes=attributes,
         scope_name=scope[0],
         scope_version=scope[1],
         resource=resource,
-        dropped_attributes=_int(record, "droppedAttributesCount") + lost,
+        dropped_attributes=int_of(record, "droppedAttributesCount") + lost,
         where=where,
     )
 
 
-def _list(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise _MalformedError("is no list")
-    return value
-
-
-def _text(record: Any, field: str) -> str:
-    value = record.get(field)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise _MalformedError(f"{field} is no text")
-    return value
-
-
-def _id(record: Any, field: str, size: int) -> str:
-    try:
-        return id_of_text(record.get(field), size)
-    except ValueError as error:
-        raise _MalformedError(f"{field} {error}") from error
-
-
-_TOO_LARGE = 2**64
-
-
-def _int(record: Any, field: str) -> int:
-    value = record.get(field)
-    if value is None:
-        return 0
-    try:
-        number = int(value)
-    except _ODD as error:
-        raise _MalformedError(f"{field} is no number") from error
-    if not 0 <= number < _TOO_LARGE:
-        raise _MalformedError(f"{field} is no 64-bit number")
-    return number
-
-
-def _enum(value: Any, prefix: str, numbers: Mapping[str, int]) -> int:
-    """OTLP's number of an enum that came as a number or by its name; 0 for what is unknown."""
-    if isinstance(value, int):
-        return value
-    if not isinstance(value, str):
-        return 0
-    return int(value) if value.isdecimal() else numbers.get(value.upper().removeprefix(prefix), 0)
-
-
 def _attributes_one_by_one(pairs: Any) -> tuple[dict[str, Any], int]:
     if not isinstance(pairs, list):
-        raise _MalformedError("attributes are no list")
+        raise MalformedError("attributes are no list")
     attributes: dict[str, Any] = {}
     lost = 0
     for pair in pairs:
@@ -274,7 +222,7 @@ def _attributes_one_by_one(pairs: Any) -> tuple[dict[str, Any], int]:
                 raise TypeError
             plain = value is None or isinstance(value, (str, bool, int, float))
             attributes[key] = value if plain else value_of(value)
-        except _ODD:
+        except ODD:
             lost += 1
     return attributes, lost
 
@@ -290,7 +238,7 @@ def _array(raw: Any) -> list[Any]:
 def _key_values(raw: Any) -> dict[str, Any]:
     values, lost = attributes_of(raw.get("values"))
     if lost:
-        raise _MalformedError("a value inside is malformed")
+        raise MalformedError("a value inside is malformed")
     return values
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from otel_ctx.inputs.fields import SPAN_ID, TRACE_ID, event_name, id_of_bytes
-from otel_ctx.inputs.interface import BytesFormat, Records, Skipped
+from otel_ctx.inputs.interface import LONGEST, OVERLONG, BytesFormat, Records, Skipped
 from otel_ctx.model import Event, Link, LogRecord, Span
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ def read(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Recor
         size, length = _size_ahead(stream)
         if tag[0] != _RESOURCE or not length:
             skipped.append(Skipped(place, "no OTLP protobuf from here on"))
+            return
+        if size > LONGEST:
+            skipped.append(Skipped(place, f"a resource {OVERLONG}: not read from here on"))
             return
         entry = stream.read(size)
         if len(entry) < size:
