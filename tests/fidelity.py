@@ -40,9 +40,18 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def wire_of(case: str) -> list[dict[str, Any]]:
-    """The requests that got an answer, the first sent first."""
-    answered = (r for r in lines(CORPUS / case / "requests.jsonl.gz") if r["api"] in _READERS)
-    return sorted(answered, key=lambda r: r["start_unix_nano"])
+    """The requests that got an answer, the first sent first. An item that a request only names, of an answer before
+    that the log has, is put in its place: the model reads it all the same."""
+    answered = [r for r in lines(CORPUS / case / "requests.jsonl.gz") if r["api"] in _READERS]
+    answered.sort(key=lambda r: r["start_unix_nano"])
+    items: dict[str, Json] = {}
+    for request in answered:
+        body = request["body"]
+        if isinstance(body.get("input"), list):
+            named = [i["id"] if i.get("type") == "item_reference" else None for i in body["input"]]
+            body["input"] = [items.get(n or "", i) for n, i in zip(named, body["input"], strict=True)]
+        items |= {i["id"]: i for i in (request["response"] or {}).get("output") or () if "id" in i}
+    return answered
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from otel_ctx.dialects import (
     exchange,
     genai,
     genai_events,
+    haystack,
     langfuse,
     langgraph,
     langsmith,
@@ -33,6 +34,7 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
     langfuse.read,
     langsmith.read,
     langgraph.read,
+    haystack.read,
     pydantic.read,
     genai.read,
 )

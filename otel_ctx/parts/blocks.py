@@ -137,15 +137,16 @@ def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[P
 
 
 def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
-    inner = _first(block, "toolResult", "functionResponse", "function_response")
+    inner = _first(block, "toolResult", "functionResponse", "function_response", "tool_call_result")
     inner = inner if isinstance(inner, dict) else block
+    asked = inner["origin"] if isinstance(inner.get("origin"), dict) else inner
     if block.get("type") == "tool_call_response" and not any(
         k in inner for k in ("response", "result", "content")
     ):
         return  # as above
     value = _first(inner, "response", "result", "content", "output")
-    call_id = _first(inner, "tool_use_id", "toolUseId", "tool_call_id", "call_id", "toolCallId", "id")
-    name = _first(inner, "name", "toolName", "tool_name")
+    call_id = _first(asked, "tool_use_id", "toolUseId", "tool_call_id", "call_id", "toolCallId", "id")
+    name = _first(asked, "name", "toolName", "tool_name")
     yield Part(
         "tool_result", role, str(name or ""), path, result_text(value), marker_of(block), str(call_id or "")
     )
@@ -156,10 +157,12 @@ def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator
 
 
 def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
-    inner = block.get("reasoningContent") or block.get("reasoning_content")
+    inner = block.get("reasoningContent") or block.get("reasoning_content") or block.get("reasoning")
     if isinstance(inner, dict):
         block = inner
-    value = _first(block, "thinking", "text", "content", "reasoningText", "summary", "reasoning")
+    value = _first(
+        block, "thinking", "text", "content", "reasoningText", "reasoning_text", "summary", "reasoning"
+    )
     text, signed = _joined(value), block.get("signature")
     if isinstance(signed, str) and signed and (not text or is_mask(text)):
         # the provider reads the signature alone: it is what tells this thinking from another
@@ -171,7 +174,9 @@ def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterat
 
 def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
     """Media: what they are, how big, and a short hash that tells one from another; never their data."""
-    inner = _first(block, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video")
+    inner = _first(
+        block, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video", "file"
+    )
     inner = inner if isinstance(inner, dict) else block
     mime = str(_first(inner, "mimeType", "mime_type", "mediaType", "media_type", "format") or "")
     modality = str(block.get("modality") or "")
@@ -266,12 +271,17 @@ _Read = Callable[[dict[str, Any], Kind, str, str], Iterator[Part]]
 _SHAPES: tuple[tuple[_Fits, _Read], ...] = (
     (lambda t, b: t in _TEXT, _text),
     (lambda t, b: t in _CALL or _has(b, "toolUse", "functionCall", "function_call", "tool_call"), _call),
-    (lambda t, b: t in _RESULT or _has(b, "toolResult", "functionResponse", "function_response"), _result),
-    (lambda t, b: t in _THINKING or _has(b, "reasoningContent"), _thinking),
+    (
+        lambda t, b: (
+            t in _RESULT or _has(b, "toolResult", "functionResponse", "function_response", "tool_call_result")
+        ),
+        _result,
+    ),
+    (lambda t, b: t in _THINKING or _has(b, "reasoningContent", "reasoning"), _thinking),
     (lambda t, b: t in _IMAGE or t in _FILE or t in _MEDIA, _media),
     (
         lambda t, b: _has(
-            b, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video"
+            b, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video", "file"
         ),
         _media,
     ),
@@ -280,7 +290,7 @@ _SHAPES: tuple[tuple[_Fits, _Read], ...] = (
 )
 _WRAPPERS = frozenset({
     "toolUse", "functionCall", "function_call", "tool_call", "toolResult", "functionResponse", "function_response",
-    "reasoningContent",
+    "reasoningContent", "tool_call_result",
 })  # fmt: skip
 _BY_TYPE: dict[str, _Read] = {  # what the table says of blocks that are declared and not wrapped
     **dict.fromkeys(_IMAGE | _FILE | _MEDIA, _media), **dict.fromkeys(_THINKING, _thinking),

@@ -22,6 +22,7 @@ _LANGCHAIN: dict[str, str] = {
     "SystemMessage": "system", "HumanMessage": "user", "AIMessage": "assistant", "AIMessageChunk": "assistant",
     "ToolMessage": "tool", "FunctionMessage": "tool", "ChatMessage": "user",
 }  # fmt: skip
+_RESULTS = ("toolResult", "functionResponse", "function_response", "tool_call_result")
 _ITEMS_WITHOUT_CONTENT = frozenset({"item_reference", "compaction"})  # the server has what they stand for
 
 
@@ -188,7 +189,7 @@ def _is_block(block: dict[str, Any]) -> bool:
 def _is_result(block: Any) -> bool:
     return isinstance(block, dict) and (
         block.get("type") in ("tool_call_response", "tool_result", "tool-result", "function_call_output")
-        or any(block.get(k) is not None for k in ("toolResult", "functionResponse", "function_response"))
+        or any(block.get(k) is not None for k in _RESULTS)
     )
 
 
