@@ -21,9 +21,9 @@ _EMPTY = asdict(Telling("", "call", "", ""))
 _NO_USAGE = asdict(UsageClaim())
 
 
-def span(attributes: Mapping[str, Any], *events: Event, **more: Any) -> Span:
+def span(attributes: Mapping[str, Any], *events: Event, name: str = "n", **more: Any) -> Span:
     """A span below another one that holds ``attributes``, and nine microseconds long."""
-    return Span("t", "s", "p", "n", 1, 9_001, attributes, events=events, **more)
+    return Span("t", "s", "p", name, 1, 9_001, attributes, events=events, **more)
 
 
 def tellings(case: CorpusCase, *of: str, hidden: bool = False) -> Iterator[Telling]:

@@ -312,6 +312,49 @@ def test_they_are_one_when_their_prompts_agree() -> None:
     assert len(calls(spans)) == 1
 
 
+# ---- what only the agent's span has
+
+TOOLS = json.dumps([{"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}}])
+
+
+def test_tools_that_only_the_agent_s_span_has_are_its_requests_tools() -> None:
+    agent = span(1, length=9, operation="invoke_agent", **{"gen_ai.tool.definitions": TOOLS})
+    cycle = span(2, parent=1, at=1, length=7, operation="execute_event_loop_cycle")
+    request = span(3, parent=2, at=2, messages=[said("user", "hi")], tokens=(90, 7), scope=OTHER)
+    for order in in_any_order([agent, cycle, request]):
+        (call,) = calls(order)
+        assert [s.name for s in call.prompt.tools] == ["f"]
+        assert call.completeness.status == "full"
+
+
+def test_an_agent_without_tools_does_not_get_those_of_the_agent_above() -> None:
+    outer = span(1, length=9, operation="invoke_agent", **{"gen_ai.tool.definitions": TOOLS})
+    inner = span(2, parent=1, at=1, length=7, operation="invoke_agent", **{"gen_ai.agent.name": "helper"})
+    request = span(3, parent=2, at=2, messages=[said("user", "hi")], tokens=(90, 7), scope=OTHER)
+    (call,) = calls([outer, inner, request])
+
+    assert call.prompt.tools == ()
+
+
+def test_an_agent_s_bare_names_are_tools_without_schemas() -> None:
+    agent = span(1, length=9, operation="invoke_agent", **{"gen_ai.tool.definitions": '["f", "g"]'})
+    request = span(2, parent=1, at=2, messages=[said("user", "hi")], tokens=(90, 7), scope=OTHER)
+    (call,) = calls([agent, request])
+
+    assert [s.name for s in call.prompt.tools] == ["f", "g"]
+    assert (call.completeness.status, call.completeness.reasons) == ("partial", ("schema_missing",))
+
+
+def test_a_request_below_another_of_its_library_with_the_same_prompt_is_the_same() -> None:
+    """LiteLLM's raw span of a request that failed has no numbers."""
+    outer = span(1, length=9, messages=[said("user", "hi")], tokens=(90, 7))
+    inner = span(2, parent=1, at=2, messages=[said("user", "hi")])
+    other = span(2, parent=1, at=2, messages=[said("user", "summarise: hi")])
+
+    assert len(calls([outer, inner])) == 1
+    assert len(calls([outer, other])) == 2
+
+
 # ---- steps of a library that loses its spans' parents
 
 

@@ -46,6 +46,9 @@ DIALECTS = {
     ),
     "vercel genai": ("traceloop-sdk-js-vercel",),  # parents and children renamed alike
     "genai": (
+        "agent-framework-chat-noevents",  # tools on the agent's span alone
+        "strands-openai-latest",  # a span event a section, tools on the agent's span
+        "crewai-session",  # what lies deep in a value as Python prints it
         "vercel-ai7-anthropic-stream",  # the conventions' names; parts of which only the type is left
         "traceloop-openai-js-responses-stream",  # the list of input items as one user's text
     ),
@@ -64,6 +67,9 @@ DIALECTS = {
     "langgraph": (
         "traceloop-langchain-js-chat",  # each span a trace of its own; no tool calls on the request's span
     ),
+    "haystack": ("haystack",),  # its own classes of messages and tools; figures in the replies
+    "litellm": ("litellm-chat-default-parent",),  # one request's attributes on the application's span
+    "adk": ("google-adk-gemini-schema1",),  # the request as JSON, its figures once more on a span below
     "pydantic": (
         "pydantic-ai-1x-chat-v1-attributes",  # an events list, with the answer as gen_ai.choice
         "pydantic-ai-anthropic-v5-cache1h",  # breakpoints by position

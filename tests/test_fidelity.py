@@ -35,6 +35,8 @@ UNFAITHFUL = {
     "vercel-ai5-chat-attrlen2048": "what was cut off the prompt stands once more, in the answer's own arguments",
 }
 NO_THREAD = {
+    "agent-framework-chat-nocontent": "neither contents nor ids, and each turn is a trace of its own",
+    "crewai-session": "the framework words the last turn's question anew and drops its tool calls",
     "anthropic-sdk-default": "neither contents nor ids, and each call is a trace of its own",
     "oi-openai-chat-hidemessages": "the contents are hidden, and each call is a trace of its own",
     "otel-openai-js-responses-prev": "the history is on the server, and no span names the response it goes on from",

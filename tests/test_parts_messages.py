@@ -86,6 +86,27 @@ SHAPES: dict[str, list[Any]] = {
             "kwargs": {"content": "shipped", "tool_call_id": "c1"},
         },
     ],
+    "Haystack": [
+        {"role": "user", "content": [{"text": "Where is A-1042?"}]},
+        {
+            "role": "assistant",
+            "content": [{"tool_call": {"tool_name": "get_order", "arguments": {"id": "A-1042"}, "id": "c1"}}],
+        },
+        {
+            "role": "tool",
+            "content": [{"tool_call_result": {"result": "shipped", "origin": {"id": "c1"}, "error": False}}],
+        },
+    ],
+    "CrewAI, what lies deep as Python prints it": [
+        {"role": "user", "parts": [{"type": "text", "content": "Where is A-1042?"}]},
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "tool_call", "id": "c1", "name": "'get_order'", "arguments": '\'{"id":"A-1042"}\''}
+            ],
+        },
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "shipped"}]},
+    ],
     "AI SDK": [
         {"role": "user", "content": [{"type": "text", "text": "Where is A-1042?"}]},
         {
@@ -176,6 +197,17 @@ def test_a_tool_in_every_shape(tool: Any) -> None:
     (part,) = read_tools([tool])
     assert (part.kind, part.name, part.path) == ("tools", "f", "tools[0]")
     assert "does" in part.text
+
+
+def test_a_schema_that_python_has_printed_in_parts() -> None:
+    """CrewAI prints what lies deep in a value; a text among the properties gives it away."""
+    schema = {"properties": {"q": "{'title': 'Q', 'default': None}"}, "required": ["'q'"], "type": "object"}
+    whole = {"properties": {"q": {"title": "Q", "default": None}}, "required": ["q"], "type": "object"}
+    printed, plain = ({"name": "f", "parameters": s} for s in (schema, whole))
+    quoted = {"name": "f", "parameters": {"properties": {"q": {"const": "'a'"}}}}
+
+    assert read_tools([printed]) == read_tools([plain])
+    assert "'a'" in read_tools([quoted])[0].text
 
 
 @pytest.mark.parametrize(

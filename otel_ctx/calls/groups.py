@@ -160,7 +160,7 @@ def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
         return True
     if outer.telling.usage is None or inner.telling.usage is None:
         if outer.telling.scope == inner.telling.scope:
-            return not (outer.content and inner.content)
+            return not (outer.content and inner.content) or _equal_messages(outer, inner)
         return not _unlike(outer, inner)
     return agree(usage[outer.id], usage[inner.id])
 
@@ -169,13 +169,11 @@ def _same_words(outer: Told, inner: Told) -> bool:
     """One prompt, told by two instrumentations, one inside the other: the numbers may differ a little."""
     a, b = outer.telling, inner.telling
     inside = a.start_unix_nano <= b.start_unix_nano and b.end_unix_nano <= a.end_unix_nano + _CLOSE_NS
-    return (
-        inside
-        and a.scope != b.scope
-        and _one_model(a, b)
-        and bool(outer.messages.key)
-        and outer.messages.key == inner.messages.key
-    )
+    return inside and a.scope != b.scope and _one_model(a, b) and _equal_messages(outer, inner)
+
+
+def _equal_messages(a: Told, b: Told) -> bool:
+    return bool(a.messages.key) and a.messages.key == b.messages.key
 
 
 def _one_model(a: Telling, b: Telling) -> bool:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import takewhile
 
 from otel_ctx.calls.completeness import calls_unseen, completeness_of
-from otel_ctx.calls.content import once
+from otel_ctx.calls.sections import prompt_of
 from otel_ctx.calls.told import Told
 from otel_ctx.model import (
-    KIND_INDEX,
     Call,
     Completeness,
-    Prompt,
     Reason,
-    Segment,
     SpanRef,
     Status,
     Telling,
@@ -29,18 +25,8 @@ _BEYOND = 10  # times its window: no model reads that much at once, whatever win
 def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: list[Told]) -> Call:
     best, *rest = group if len(group) == 1 else _best_first(group, usage)
     said = best.telling if not rest else _merged([best.telling, *(t.telling for t in rest)])
-    tools = best.tools or next((t.tools for t in rest if t.tools), ())
-    lost, reasons = best.telling.lost, best.reasons
-    system = once(best.system, best.messages)
-    if not system and not best.messages.tokens_by_kind[KIND_INDEX["system"]]:
-        system, gone = next(((s, t.telling.lost) for t in rest if (s := _system(t))), ((), lost))
-        lost = lost - ({"system"} - gone)
+    prompt, lost, reasons = prompt_of(best, rest, above)
     merged = _merge_usage([usage[t.id] for t in (best, *rest)]) if rest else usage[best.id]
-    if tools and not best.tools:
-        speaker = next(t for t in rest if t.tools)
-        lost = lost - ({"tools"} - speaker.telling.lost)
-        reasons = reasons - ({"schema_missing"} - speaker.reasons)
-    prompt = Prompt(tools, system, best.messages)
     if merged.input == 0 and len(prompt):
         merged = _unreported(merged)
     model = said.response_model or said.request_model
@@ -117,14 +103,6 @@ def _merged(said: list[Telling]) -> Telling:
 
 def _first(said: list[Telling], name: str) -> str:
     return next((str(value) for t in said if (value := getattr(t, name))), "")
-
-
-def _system(told: Told) -> tuple[Segment, ...]:
-    """The system prompt that a telling has, be it the first of its messages."""
-    if told.system or not told.messages.tokens_by_kind[KIND_INDEX["system"]]:
-        return told.system
-    first = takewhile(lambda s: s.kind == "system", told.messages)
-    return tuple(replace(s, path=f"system[{n}]") for n, s in enumerate(first))
 
 
 def _best_first(group: list[Told], usage: Mapping[str, Usage]) -> list[Told]:

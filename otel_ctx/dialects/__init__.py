@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from otel_ctx.dialects import (
+    adk,
     anthropic_sdk,
     claude_code,
     exchange,
@@ -18,6 +19,7 @@ from otel_ctx.dialects import (
     langfuse,
     langgraph,
     langsmith,
+    litellm,
     openinference,
     openllmetry,
     pydantic,
@@ -35,6 +37,8 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
     langsmith.read,
     langgraph.read,
     haystack.read,
+    adk.read,
+    litellm.read,
     pydantic.read,
     genai.read,
 )

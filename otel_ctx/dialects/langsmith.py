@@ -7,7 +7,6 @@ span of one of LangSmith's kinds; only kind ``llm`` is a request. A prompt templ
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from otel_ctx.dialects import semconv
 from otel_ctx.dialects.fields import first, number, text
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
-from otel_ctx.parts import mapping, mark_the_end, read_body, read_usage, structure, unpack
+from otel_ctx.parts import mapping, mark_the_end, printed, read_body, read_usage, structure, unpack
 
 _KIND = "langsmith.span.kind"
 _PROMPT = "gen_ai.prompt"
@@ -25,7 +24,6 @@ _THREAD = tuple(f"{_METADATA}{name}" for name in ("thread_id", "session_id", "co
 _AGENT = (f"{_METADATA}lc_agent_name",)
 _USAGE = ("langsmith.metadata.usage_metadata", "langsmith.usage_metadata")
 _OTHERS = frozenset({"tool", "retriever", "embedding"})
-_LONGEST_REPR = 4096  # characters of a dict that Python printed; a few counts need far less
 _NO_PROVIDER = "langchain"  # what gen_ai.system says where no model is known
 
 
@@ -173,7 +171,7 @@ def _usage(attributes: Mapping[str, Any]) -> UsageClaim | None:
     """The sums of ``gen_ai.usage.*``, the details of LangChain's ``usage_metadata``, which the sums come from."""
     said = semconv.usage(attributes)
     metadata = structure(first(attributes, *_USAGE))
-    details = _printed(attributes.get("gen_ai.usage.input_token_details"))
+    details = mapping(printed(attributes.get("gen_ai.usage.input_token_details")))
     if not isinstance(metadata, Mapping):
         metadata = {}
     if "input_token_details" not in metadata:
@@ -183,7 +181,7 @@ def _usage(attributes: Mapping[str, Any]) -> UsageClaim | None:
         return said
     if said is None:
         return known if known.input is not None or known.output is not None else None
-    more = _printed(attributes.get("gen_ai.usage.output_token_details"))
+    more = mapping(printed(attributes.get("gen_ai.usage.output_token_details")))
     return replace(
         known,
         input=said.input if said.input is not None else known.input,
@@ -191,14 +189,3 @@ def _usage(attributes: Mapping[str, Any]) -> UsageClaim | None:
         total=said.total if said.total is not None else known.total,
         reasoning=known.reasoning if known.reasoning is not None else number(more, "reasoning"),
     )
-
-
-def _printed(value: Any) -> Mapping[str, Any]:
-    """Counts as JSON, or as Python prints a dict: literals only, and few of them."""
-    value = structure(value)
-    if isinstance(value, str) and value[:1] == "{" and len(value) <= _LONGEST_REPR:
-        try:
-            value = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return {}
-    return mapping(value)

@@ -166,7 +166,7 @@ def telling(
     if previous:
         reasons.add("server_side")
         lost.add("head")
-    if role == "call" and schemas_missing(content, writes_tools):
+    if (role == "call" or "tools" in content) and schemas_missing(content, writes_tools):
         reasons.add("schema_missing")
         lost.add("tools")
     reserve = number(a, *RESERVE)
@@ -358,11 +358,14 @@ def _is_cut(value: str) -> bool:
 
 
 def _without_schemas(tools: Any) -> bool:
-    """Some instrumentations write ``"parameters": null`` for every tool."""
+    """Some instrumentations write ``"parameters": null`` for every tool, or only the tools' names."""
     if isinstance(tools, str):
-        return '"parameters":null' in tools or '"parameters": null' in tools
+        return '"parameters":null' in tools or '"parameters": null' in tools or tools[:2] == '["'
     if isinstance(tools, (list, tuple)):
-        return any(isinstance(t, Mapping) and "parameters" in t and t["parameters"] is None for t in tools)
+        return any(
+            t[:1] != "{" if isinstance(t, str) else isinstance(t, Mapping) and t.get("parameters", 0) is None
+            for t in tools
+        )
     return False
 
 

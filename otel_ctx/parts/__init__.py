@@ -9,7 +9,7 @@ from otel_ctx.parts.answers import Answer, read_answer
 from otel_ctx.parts.bodies import Body, mark_the_end, read_body, reserve_of
 from otel_ctx.parts.history import Beginning, Beginnings, History, pairs_written, values_written
 from otel_ctx.parts.messages import is_batch, messages_of, read_message, read_messages, read_system
-from otel_ctx.parts.texts import compact, is_mask, loads, mapping, salvage, structure, unpack
+from otel_ctx.parts.texts import compact, is_mask, loads, mapping, printed, salvage, structure, unpack
 from otel_ctx.parts.tools import read_tools
 from otel_ctx.parts.usages import read_usage
 
@@ -27,6 +27,7 @@ __all__ = [
     "mark_the_end",
     "messages_of",
     "pairs_written",
+    "printed",
     "read_answer",
     "read_body",
     "read_message",

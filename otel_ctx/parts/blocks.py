@@ -9,7 +9,7 @@ from typing import Any
 
 from otel_ctx.model import Kind, Part
 from otel_ctx.parts.markers import marker_of
-from otel_ctx.parts.texts import arguments_text, compact, is_mask, structure
+from otel_ctx.parts.texts import arguments_text, compact, is_mask, printed_text, structure
 
 _TEXT = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 _CALL = frozenset(
@@ -124,6 +124,8 @@ def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[P
     if block.get("type") == "tool_call" and not any(k in fn for k in ("arguments", "input", "args")):
         return  # the semantic conventions' skeleton: content is switched off
     arguments = _first(fn, "arguments", "input", "args")
+    if isinstance(name, str) and name[:1] == "'":  # CrewAI prints what lies deep in a message
+        name, arguments = printed_text(name), printed_text(arguments)
     call_id = _first(inner, "call_id", "toolUseId", "toolCallId", "id")
     yield Part(
         "tool_call",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Mapping
@@ -62,6 +63,24 @@ def structure(value: Any) -> Any:
             except ValueError:
                 return value
     return value
+
+
+def printed(value: Any) -> Any:
+    """``structure(value)``, or what the text of a list or dict holds as Python prints it: literals only."""
+    value = structure(value)
+    return _literal(value) if isinstance(value, str) and value[:1] in ("{", "[") else value
+
+
+def printed_text(value: Any) -> Any:
+    """The text that Python has printed with its quotes; any other value as it is."""
+    return _literal(value) if isinstance(value, str) and value[:1] in ("'", '"') else value
+
+
+def _literal(value: str) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
 
 
 def arguments_text(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from otel_ctx.model import Part
 from otel_ctx.parts.markers import is_cache_point, marker_of
-from otel_ctx.parts.texts import compact, structure
+from otel_ctx.parts.texts import compact, printed, printed_text, structure
 
 _NESTS = ("functionDeclarations", "function_declarations")
 _MARKERS = ("cache_control", "cacheControl", "providerOptions", "providerMetadata")
@@ -64,8 +64,25 @@ def _part(tool: Any, index: int) -> Part:
         name = tool if isinstance(tool, str) else ""
         return Part("tools", "", name, path, name or compact(tool))
     inner = next((tool[k] for k in ("function", "toolSpec") if isinstance(tool.get(k), dict)), tool)
+    schema = inner.get("parameters")
+    if isinstance(schema, dict) and _is_printed(schema):
+        inner = {**inner, "parameters": _unprinted(schema)}
     name = inner.get("name") or tool.get("name") or tool.get("type") or ""
     marker = marker_of(tool) or marker_of(inner)
     if marker:
         inner = {k: v for k, v in inner.items() if k not in _MARKERS}
     return Part("tools", "", str(name), path, compact(inner), marker)
+
+
+def _is_printed(schema: dict[str, Any]) -> bool:
+    """Is it a schema of which all that lies deep has become text? A property of a real one is no text."""
+    properties = schema.get("properties")
+    return isinstance(properties, dict) and any(isinstance(p, str) for p in properties.values())
+
+
+def _unprinted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _unprinted(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_unprinted(v) for v in value]
+    return printed_text(printed(value))

@@ -36,8 +36,11 @@ def _openai_chat(usage: Mapping[str, Any]) -> UsageClaim | None:
     return UsageClaim(
         input=_count(usage, "prompt_tokens"),
         output=_count(usage, "completion_tokens"),
-        cache_read=_count(details, "cached_tokens"),
-        cache_write=_count(details, "cache_write_tokens"),
+        cache_read=_known(_count(details, "cached_tokens"), _count(usage, "cache_read_input_tokens")),
+        cache_write=_known(
+            _count(details, "cache_write_tokens", "cache_creation_tokens"),
+            _count(usage, "cache_creation_input_tokens"),
+        ),
         reasoning=_count(mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
         total=_count(usage, "total_tokens"),
         semantics="inclusive",
@@ -121,6 +124,10 @@ def _langchain(usage: Mapping[str, Any]) -> UsageClaim | None:
         total=_count(usage, "total_tokens"),
         zeros_omitted=bool(details),
     )
+
+
+def _known(*counts: int | None) -> int | None:
+    return next((c for c in counts if c is not None), None)
 
 
 _SHAPES = (_openai_chat, _openai_responses, _anthropic, _gemini, _converse, _langchain)
