@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
 from otel_ctx.dialects.fields import first, listed, number, of_span, text, unflatten
-from otel_ctx.model import Raw, Reason, Span, Stored, Telling, UsageClaim
+from otel_ctx.model import Raw, Reason, Span, Stored, Telling, Unseen, UsageClaim
 from otel_ctx.parts import is_mask, structure
 
 INPUT = ("gen_ai.input.messages",)
@@ -361,7 +361,7 @@ def _without_schemas(tools: Any) -> bool:
     """Some instrumentations write ``"parameters": null`` for every tool, or only the tools' names."""
     if isinstance(tools, str):
         return '"parameters":null' in tools or '"parameters": null' in tools or tools[:2] == '["'
-    if isinstance(tools, (list, tuple)):
+    if isinstance(tools, (list, tuple)) and not isinstance(tools, (Stored, Unseen)):
         return any(
             t[:1] != "{" if isinstance(t, str) else isinstance(t, Mapping) and t.get("parameters", 0) is None
             for t in tools
