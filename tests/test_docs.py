@@ -1,9 +1,9 @@
 """Every snippet of the documentation holds, and every link leads somewhere.
 
 ``console`` shows commands behind ``$`` and what they print; ``bash`` shows commands only. Commands of this project are
-run where their files exist, and else only parsed: a person's own dump is not here. ``…`` stands for any lines that are
-left out. Python is run, each snippet for itself. A language that is not in ``CHECKS`` fails: whatever is shown has to
-be checked in some way.
+run where their files exist, and else only parsed: a person's own dump is not here. The examples are run against a stub
+of the providers. ``…`` stands for any lines that are left out. Python is run, each snippet for itself. A language that
+is not in ``CHECKS`` fails: whatever is shown has to be checked in some way.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from otel_ctx_cli.main import main
+from tests.example_scripts import run_example
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -187,6 +188,8 @@ def _checked(words: Sequence[str], folder: Path, shown: Sequence[str], *, runs: 
     if name in ("python", "python3") and arguments[:1] == ["-m"]:
         name, arguments = arguments[1], arguments[2:]
         name = {"otel_ctx_cli": "otelctx"}.get(name, name)
+    elif name == "uv" and arguments[:1] == ["run"]:
+        name, arguments = "python", arguments[1:]
     elif name in ("uv", "pipx") and arguments:
         name, arguments = "pip", arguments[1:] if arguments[0] == "pip" else ["install", *arguments[1:]]
     if name == "otelctx":
@@ -196,12 +199,23 @@ def _checked(words: Sequence[str], folder: Path, shown: Sequence[str], *, runs: 
     elif name == "pip":
         _pip(arguments)
     elif name in ("python", "python3"):
-        scripts = [a for a in arguments if a.endswith(".py")]
-        assert all((ROOT / s).exists() for s in scripts if "/" in s), f"not here: {scripts}"
+        _script(arguments, shown)
+    elif name.startswith("tests."):
+        assert (ROOT / name.replace(".", "/")).is_dir(), f"no package {name}"
     elif "/" in name:
         assert os.access(ROOT / name, os.X_OK), f"{name} is not here, or cannot be run"
     else:
         assert name in FOREIGN, f"nobody knows the command {name!r}"
+
+
+def _script(arguments: Sequence[str], shown: Sequence[str]) -> None:
+    """One of the examples is run, against a stub of the providers; others only have to be here."""
+    scripts = [a for a in arguments if a.endswith(".py")]
+    assert all((ROOT / s).exists() for s in scripts if "/" in s), f"not here: {scripts}"
+    if shown:
+        name = Path(arguments[0]).name
+        assert list(arguments) == [f"examples/{name}"], f"{shlex.join(arguments)}: cannot be run here"
+        same_output(shown, run_example(name).output)
 
 
 def _otelctx(arguments: Sequence[str], folder: Path, shown: Sequence[str], *, runs: bool) -> None:
@@ -332,6 +346,10 @@ def _anchors(text: str) -> set[str]:
         ("bash", "otlectx analyze dump.json", "otlectx"),
         ("bash", ".ci/rum", "cannot be run"),
         ("bash", "python examples/nothing.py", "not here"),
+        ("bash", "uv run examples/nothing.py", "not here"),
+        ("bash", "python -m tests.nothing", "no package"),
+        ("console", "$ uv run examples/collector_otlp.py\nso it goes", "real:"),
+        ("console", "$ python app.py\nso it goes", "cannot be run here"),
         ("python", "import otel_ctx\notel_ctx.nothing", "nothing"),
         ("python", "import warnings\nwarnings.warn('old', DeprecationWarning)", "old"),
         ("json", "{", "no JSON"),

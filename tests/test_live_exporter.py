@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -31,6 +28,7 @@ from otel_ctx.live.analyzer import Analyzer, release
 from otel_ctx.live.exporter import ContextSpanExporter, DeferredExporter
 from otel_ctx.live.settings import LiveSettings
 from otel_ctx.model import Said
+from tests.otlp_receiver import OtlpReceiver
 
 SETTINGS = LiveSettings(tokenizer="bytes")
 OK, FAILED = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
@@ -360,51 +358,13 @@ def test_a_full_queue_loses_no_span(analyzer: Analyzer, monkeypatch: pytest.Monk
 # ---- over the wire
 
 
-class Receiver:
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.bodies.append(
-                    gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
-                )
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1/traces"
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-    def spans(self) -> list[Any]:
-        return [
-            span
-            for body in self.bodies
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
-
-
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    yield made
-    made.close()
+def receiver() -> Iterator[OtlpReceiver]:
+    with OtlpReceiver() as running:
+        yield running
 
 
-def test_over_otlp_a_full_span_arrives_whole(analyzer: Analyzer, receiver: Receiver) -> None:
+def test_over_otlp_a_full_span_arrives_whole(analyzer: Analyzer, receiver: OtlpReceiver) -> None:
     memory = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(memory))
@@ -414,7 +374,7 @@ def test_over_otlp_a_full_span_arrives_whole(analyzer: Analyzer, receiver: Recei
     (full,) = memory.get_finished_spans()
     assert len(full.attributes or {}) == 128
 
-    exporter = ContextSpanExporter(OTLPSpanExporter(receiver.url), analyzer=analyzer)
+    exporter = ContextSpanExporter(OTLPSpanExporter(f"{receiver.url}/v1/traces"), analyzer=analyzer)
     assert exporter.export([*chats(2), full]) is OK
     exporter.shutdown()
     first, second, third = receiver.spans()

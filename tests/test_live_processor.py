@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -389,3 +394,119 @@ def test_a_foreign_span_on_start(analyzer: Analyzer) -> None:
     processor.on_end(object())
     assert processor.force_flush() is True
     processor.shutdown()
+
+
+# ---- whole processes
+
+APP = """
+import json, os, sys, threading, time
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+import otel_ctx
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
+class Metrics(MetricExporter):
+    def export(self, data, timeout_millis=10000, **_):
+        for r in data.resource_metrics:
+            for s in r.scope_metrics:
+                for m in s.metrics:
+                    for p in m.data.data_points:
+                        if m.name in ("otelctx.calls", "otelctx.context.segment.tokens") and p.value:
+                            value = p.value if m.name == "otelctx.calls" else "some"
+                            say("metric", os.getpid() != PARENT, m.name, value)
+        return MetricExportResult.SUCCESS
+    def shutdown(self, timeout_millis=30000, **_): pass
+    def force_flush(self, timeout_millis=10000): return True
+
+class Spans(SpanExporter):
+    def export(self, spans):
+        for s in spans:
+            say("span", os.getpid() != PARENT, s.name, s.attributes.get("otelctx.call.role"))
+        return SpanExportResult.SUCCESS
+    def shutdown(self): pass
+
+PARENT = os.getpid()
+trace.set_tracer_provider(TracerProvider())
+provider = trace.get_tracer_provider()
+def chat(name):
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o",
+        "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [{"type": "text", "content": name * 40}]}])}
+    provider.get_tracer("t").start_span(name, attributes=attributes).end()
+def meters():
+    reader = PeriodicExportingMetricReader(Metrics(), export_interval_millis=600000)
+    metrics.set_meter_provider(MeterProvider(metric_readers=[reader]))
+add = provider.add_span_processor
+"""
+
+
+def run(script: str) -> list[str]:
+    root = Path(__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", APP + textwrap.dedent(script)],
+        capture_output=True, text=True, check=True, timeout=100, cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root), "OTELCTX_TOKENIZER": "bytes"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    return sorted(done.stdout.splitlines())
+
+
+SAVED = [
+    "metric False otelctx.calls 1",
+    "metric False otelctx.context.segment.tokens some",
+    "span False one primary",
+]
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        "add(BatchSpanProcessor(Spans())); add(otel_ctx.ContextSpanProcessor())",
+        "add(otel_ctx.ContextSpanProcessor()); add(SimpleSpanProcessor(Spans()))",
+        "add(otel_ctx.ContextSpanProcessor(Spans()))",
+        "add(BatchSpanProcessor(Spans())); otel_ctx.install()",
+        "add(BatchSpanProcessor(otel_ctx.ContextSpanExporter(Spans())))",
+    ],
+)
+def test_an_exit_without_a_flush_saves_spans_and_metrics(pipeline: str) -> None:
+    assert run(f"{pipeline}\nmeters()\nchat('one')") == SAVED
+
+
+def test_an_exit_by_sys_exit_in_a_short_life() -> None:
+    script = """
+    meters()
+    provider.add_span_processor(otel_ctx.ContextSpanProcessor())
+    provider.add_span_processor(BatchSpanProcessor(Spans()))
+    chat("one")
+    sys.exit(0)
+    """
+    assert run(script) == SAVED
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("kind", ["Batch", "Simple"])
+def test_workers_that_are_forked_after_the_set_up(kind: str) -> None:
+    script = f"""
+    meters()
+    provider.add_span_processor({kind}SpanProcessor(Spans()))
+    otel_ctx.install()
+    chat("parent")
+    for worker in range(2):
+        pid = os.fork()
+        if pid == 0:
+            chat("worker")
+            sys.exit(0)
+        os.waitpid(pid, 0)
+    chat("parent again")
+    """
+    lines = run(script)
+    assert [line for line in lines if line.startswith("span")] == [
+        "span False parent again primary",
+        "span False parent primary",
+        "span True worker primary",
+        "span True worker primary",
+    ]

@@ -1,0 +1,81 @@
+"""A Collector on loopback, as far as it receives: ``with OtlpReceiver() as receiver: ... receiver.spans()``."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+class OtlpReceiver:
+    """OTLP over HTTP, as protobuf, on a free port of 127.0.0.1."""
+
+    def __init__(self) -> None:
+        self._bodies: list[tuple[str, bytes]] = []  # path and body, in the order of arrival
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.bodies = self._bodies
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """What OTEL_EXPORTER_OTLP_ENDPOINT is set to: without a path."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def spans(self) -> list[Any]:
+        return [
+            span
+            for body in self._of("/v1/traces")
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+    def metrics(self) -> list[Any]:
+        """Each as often as it was exported."""
+        return [
+            metric
+            for body in self._of("/v1/metrics")
+            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        ]
+
+    def _of(self, path: str) -> Iterator[bytes]:
+        return (body for at, body in self._bodies if at == path)
+
+
+class _Server(ThreadingHTTPServer):
+    bodies: list[tuple[str, bytes]]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        packed = self.headers.get("Content-Encoding") == "gzip"
+        self.server.bodies.append((self.path, gzip.decompress(body) if packed else body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
