@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, ref
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
@@ -130,8 +134,8 @@ class ContextSpanExporter(SpanExporter):
 
 class DeferredExporter(SpanExporter):
     """Stands behind a SimpleSpanProcessor, which exports on the thread that ends the span: the spans wait in a
-    queue of ours, and a thread of ours analyses and sends them. When the queue is full, a span goes out at
-    once and as it is, as it would have without us: none is lost."""
+    queue of ours, and a thread of ours sends them. When the queue is full, a span goes out at once and as it is, as
+    it would have without us: none is lost but those of the last 200 ms of a process that is killed."""
 
     def __init__(self, exporter: ContextSpanExporter) -> None:
         self.exporter = exporter.exporter
@@ -139,8 +143,12 @@ class DeferredExporter(SpanExporter):
         self._batches = BatchSpanProcessor(exporter, schedule_delay_millis=_DEFERRED_MS)
         self._released = False
         self._queue = queue_before(self._batches, exporter)
+        self._process = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            _at_a_childs_end(self, partial(_flush, ref(self)))
         result = SpanExportResult.SUCCESS
         for span in spans:
             if self._released or (self._queue is not None and len(self._queue) >= self._queue.capacity):
@@ -169,6 +177,19 @@ class DeferredExporter(SpanExporter):
         if name == "exporter":
             raise AttributeError(name)
         return getattr(self.exporter, name)
+
+
+def _at_a_childs_end(exporter: DeferredExporter, call: Callable[[], None]) -> None:
+    """A child of multiprocessing ends without exit handlers, but runs handlers of its own."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.Finalize(exporter, call, exitpriority=1)
+
+
+def _flush(of: ReferenceType[DeferredExporter]) -> None:
+    exporter = of()
+    if exporter is not None:
+        exporter._batches.force_flush()
 
 
 def queue_before(processor: SpanProcessor, exporter: ContextSpanExporter) -> Queue | None:

@@ -142,8 +142,8 @@ class LiveSettings:
     """Everything passes through as if otel_ctx were not there."""
     mode: Mode = _setting("background", _mode, "background or sync")
     """Behind a SimpleSpanProcessor: ``background`` analyses and sends on a thread of ours, ``sync`` on the
-    thread that ends the span, as the SimpleSpanProcessor itself does. A BatchSpanProcessor has a thread of
-    its own either way."""
+    thread that ends the span, as the SimpleSpanProcessor itself does: for a process that may be killed at any
+    moment. A BatchSpanProcessor has a thread of its own either way."""
     duty: float = _setting(0.5, _share, "a share from 0.01 to 1")
     """The most of its time that the analysing thread may work; the rest it sleeps, so that others get the
     interpreter."""
