@@ -40,11 +40,14 @@ class OtlpReceiver:
         self._server.server_close()
         self._thread.join()
 
+    def traces(self, path: str = "/v1/traces") -> list[ExportTraceServiceRequest]:
+        return [ExportTraceServiceRequest.FromString(body) for body in self._of(path)]
+
     def spans(self) -> list[Any]:
         return [
             span
-            for body in self._of("/v1/traces")
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+            for request in self.traces()
+            for resource in request.resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
         ]

@@ -171,6 +171,14 @@ def test_without_an_argument_it_is_the_global_provider(
     assert members(provider) == ["BatchSpanProcessor"]
 
 
+def test_without_an_exporter_it_says_so_each_time(provider: TracerProvider) -> None:
+    for turn in range(3):
+        assert otel_ctx.install(provider) is False
+        chat(provider, turn)
+    provider.add_span_processor(BatchSpanProcessor(Kept()))
+    assert otel_ctx.install(provider) is True
+
+
 def test_before_the_sdk_is_set_up_it_says_so(caplog: pytest.LogCaptureFixture) -> None:
     assert otel_ctx.install(trace.NoOpTracerProvider()) is False
     assert "NoOpTracerProvider has no processors to add to" in caplog.text

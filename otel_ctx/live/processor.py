@@ -114,9 +114,10 @@ class ContextSpanProcessor(SpanProcessor):
         if self._analyzer is None or not isinstance(around, SpanProcessor):
             return
         try:
+            own = {id(p) for p in processors(self)}  # a pipeline of ours is no other's
             with _looking:
                 slots = [
-                    slot for p in processors(around) if p is not self and (slot := slot_of(p)) is not None
+                    slot for p in processors(around) if id(p) not in own and (slot := slot_of(p)) is not None
                 ]
                 if self._sends is not None:
                     self._warn_of_doubles(self._sends, slots)

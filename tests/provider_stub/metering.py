@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import tiktoken
@@ -31,8 +31,9 @@ def _encoding() -> tiktoken.Encoding:
     return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
 
 
-def _encode(text: str) -> list[int]:
-    return _encoding().encode_ordinary(text)
+@lru_cache(4096)  # a history is sent again and again
+def _encode(text: str) -> tuple[int, ...]:
+    return tuple(_encoding().encode_ordinary(text))
 
 
 def tokens(text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -112,6 +113,11 @@ class ProviderStub:
 class _Server(ThreadingHTTPServer):
     stub: ProviderStub
     request_queue_size = 128  # a burst of connections is not refused
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client may go away at any time; what else fails here is a fault of the stub, and is shown."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
