@@ -32,6 +32,7 @@ Relation = Literal["new", "continues", "rewrites", "compacted", "forks", "repeat
 Role = Literal["primary", "duplicate", "aggregate"]
 Record = Literal["span", "request", "transcript"]
 """What tells of a call: a span (or its log records), a line of a log of requests, a coding agent's transcript."""
+Outcome = Literal["hit", "partial", "miss", "cold", "ineligible", "not_reported"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
@@ -253,6 +254,9 @@ class Chain:
     first: Segment | None  # that is not of the system prompt
     unmeasured: int  # segments without a token count
     estimated: int  # segments whose count is not exact
+    marked: tuple[
+        tuple[int, str], ...
+    ] = ()  # (index in the chain, marker) of those that carry a cache marker
 
     def __iter__(self) -> Iterator[Segment]:
         links = []
@@ -266,6 +270,17 @@ class Chain:
     def __len__(self) -> int:
         return self.length
 
+    def since(self, start: int) -> list[Segment]:
+        """The segments from ``start`` on, without walking what lies before."""
+        links = []
+        link: Chain | None = self
+        end = self.length
+        while link is not None and end > start:
+            begin = end - len(link.new)
+            links.append(link.new[max(0, start - begin) :])
+            end, link = begin, link.base
+        return [s for new in reversed(links) for s in new]
+
 
 EMPTY_CHAIN = Chain(None, (), 0, 0, b"", (), ZERO, 0, None, 0, 0)
 
@@ -275,6 +290,7 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
     new = tuple(segments)
     key, marks, by_kind = base.key, [], list(base.tokens_by_kind)
     size, unmeasured, estimated = base.bytes, base.unmeasured, base.estimated
+    marked = tuple((i, s.cache_marker) for i, s in enumerate(new, base.length) if s.cache_marker)
     for s in new:
         if s.kind != "system":
             key = blake2b(key + s.digest.encode(), digest_size=16).digest()
@@ -288,7 +304,7 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
     first = base.first or next((s for s in new if s.kind != "system"), None)
     return Chain(
         base if base.length else None, new, base.length + len(new), messages, key, tuple(marks), tuple(by_kind), size,
-        first, unmeasured, estimated,
+        first, unmeasured, estimated, base.marked + marked,
     )  # fmt: skip
 
 
@@ -321,6 +337,19 @@ class Prompt:
 
     def __len__(self) -> int:
         return len(self.tools) + len(self.system) + self.messages.length
+
+    def since(self, start: int) -> list[Segment]:
+        """The segments from ``start`` on."""
+        head = (*self.tools, *self.system)
+        if start < len(head):
+            return [*head[start:], *self.messages]
+        return self.messages.since(start - len(head))
+
+    def marked(self) -> tuple[tuple[int, str], ...]:
+        """(index, marker) of the segments that carry a cache marker."""
+        head = (*self.tools, *self.system)
+        own = tuple((i, s.cache_marker) for i, s in enumerate(head) if s.cache_marker)
+        return own + tuple((i + len(head), marker) for i, marker in self.messages.marked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,6 +459,39 @@ class Break:
     after: Segment | None
 
 
+class CacheTokens(NamedTuple):
+    """A call's input by what the prompt cache does with it."""
+
+    read: int
+    write: int
+    uncached: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the prompt cache did with a call, and what it could have done. Tokens are the provider's own.
+
+    ``expected``: what the cache would have read had the prompt before been kept and well marked; ``actual``: what it
+    read, by the provider's word or, ``simulated``, by the rules; ``lost``: the difference where it means something.
+    ``cause`` is what stood in the way whatever the text was, else what remains where the text did not change;
+    ``sure``: how that is known."""
+
+    predicted: CacheTokens | None
+    reported: CacheTokens | None
+    optimal: CacheTokens | None
+    outcome: Outcome
+    expected: int
+    actual: int | None
+    simulated: bool
+    lost: int
+    barrier: str  # a cause that no text could have helped: nothing else is to blame
+    otherwise: str  # a cause that is to be named where the text does not say one
+    sure: Evidence
+    gap_seconds: float | None = None  # since the last use of what could have been read
+    ttl_seconds: int | None = None
+    note: str = ""  # what the cause rests on, in words, without prompt text
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     kind: str
@@ -465,6 +527,10 @@ class Reading:
     tokens: Tokens
     break_: Break | None
     findings: tuple[str, ...] = ()  # kinds
+    access: Access | None = None  # None: nothing can be said of the cache
+    cause: str = ""  # what cost ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
+    wasted: int = 0
+    evidence: Evidence = "unknown"
     gap: bool = False
     provisional: bool = False  # more may still come: the parent is open, content may follow in log records
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from otel_ctx.cache import Simulator
 from otel_ctx.context import context_of
 from otel_ctx.conversations import Placed, Threads, find_break, shared_segments
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
-from otel_ctx.findings import CHECKS, Step
+from otel_ctx.findings import CHECKS, Step, blame
 from otel_ctx.model import (
     Band,
     Break,
@@ -70,6 +71,7 @@ class Judge:
         self._placing = Threads(parents, texts.get, size=_HISTORIES if most is None else most + most // 5)
         self._threads: dict[str, _Thread] = {}
         self._factors = _Factors()
+        self._cache = Simulator(rules, _HISTORIES if most is None else most + most // 5)
         self._most = most
         self._started = 0
         self.evicted = 0
@@ -84,7 +86,10 @@ class Judge:
         findings = tuple(f for f in found if f.kind not in ignore)
         kinds = tuple(dict.fromkeys(f.kind for f in findings))
         ignored = tuple(dict.fromkeys(f.kind for f in found if f.kind in ignore))
-        reading = replace(step.reading, findings=kinds) if kinds else step.reading
+        blamed = blame(step, found)
+        reading = replace(
+            step.reading, findings=kinds, cause=blamed.cause, wasted=blamed.tokens, evidence=blamed.evidence
+        )
         self._keep(thread, reading, placed)
         unchecked = tuple(r for r in results if isinstance(r, NotChecked))
         return Said(reading, findings, unchecked, ignored=ignored)
@@ -129,20 +134,33 @@ class Judge:
         if at is not None and tokens.factor != 1.0:
             at = replace(at, tokens=round(at.tokens * tokens.factor))
         previous = placed.previous
+        shared = shared_segments(previous.prompt, call.prompt) if previous is not None else 0
         reading = Reading(
             call=call,
             conversation=placed.conversation,
             turn=placed.turn,
             relation=placed.relation,
             previous=previous.id if previous is not None else None,
-            shared=shared_segments(previous.prompt, call.prompt) if previous is not None else 0,
+            shared=shared,
             context=context,
             tokens=tokens,
             break_=at,
+            access=self._cache.step(
+                call, placed.conversation, placed.relation, previous, old, shared, at, tokens
+            ),
             gap=placed.gap,
         )
+        family = self._rules.model(call.model, call.platform or call.provider)
         return Step(
-            reading, thread.last, old, tuple(thread.breaks), self._texts.get, conflicts, thread.context
+            reading,
+            thread.last,
+            old,
+            tuple(thread.breaks),
+            self._texts.get,
+            conflicts,
+            thread.context,
+            minimum=family.min_cacheable_tokens if family is not None else None,
+            lookback=family.lookback_positions if family is not None else None,
         )
 
     def _keep(self, thread: _Thread, reading: Reading, placed: Placed) -> None:

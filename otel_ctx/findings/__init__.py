@@ -1,14 +1,16 @@
 """Named, located problems, each with its cost and its fix.
 
 A finding is one function that looks at one ``Step`` and one line here. What broke a prompt is told once: ``CAUSES`` are
-asked in their order, the most specific first, and the first that speaks is heard.
+asked in their order, the most specific first, and the first that speaks is heard. What no text could have helped is told
+beside it, and takes the loss; what remains is asked last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from otel_ctx.findings import prefix, quality, tools, window
+from otel_ctx.findings import caching, prefix, quality, tools, window
+from otel_ctx.findings.blame import blame
 from otel_ctx.findings.merge import gather
 from otel_ctx.findings.quality import unknown_dialects
 from otel_ctx.findings.step import Check, Step
@@ -23,17 +25,23 @@ CAUSES: tuple[Check, ...] = (
     prefix.volatile_prefix,
     prefix.moved_segment,
     tools.tools_changed,
+    caching.breakpoint_before_change,
     prefix.prefix_changed,
 )
 
 
 def cause(step: Step) -> Iterator[Finding | NotChecked]:
-    """What the first of ``CAUSES`` that knows the break says of it."""
+    """What the first of ``CAUSES`` that knows the break says of it; and what else kept the cache from being read."""
+    yield from caching.barrier(step)
+    named = False
     for check in CAUSES:
         said = tuple(check(step))
         if said:
             yield from said
-            return
+            named = any(isinstance(s, Finding) for s in said)
+            break
+    if not named:
+        yield from caching.remaining(step)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -49,4 +57,4 @@ CHECKS: tuple[Check, ...] = (
     quality.double_instrumentation,
 )
 
-__all__ = ["CAUSES", "CHECKS", "Check", "Step", "as_it_stands", "gather", "unknown_dialects"]
+__all__ = ["CAUSES", "CHECKS", "Check", "Step", "as_it_stands", "blame", "gather", "unknown_dialects"]

@@ -34,19 +34,17 @@ def known_by_hash(at: Break) -> bool:
 
 
 def loss_of(step: Step, at: Break) -> Loss:
-    """The loss at ``at``, the break of this step."""
-    old, call, tokens = step.compared, step.call, step.reading.tokens
+    """The loss at ``at``, the break of this step: nothing where another cause would have cost the same anyway."""
+    old, call, tokens, access = step.compared, step.call, step.reading.tokens, step.reading.access
     if old is None:
         return Loss(at.tokens, "predicted")
     if known_by_hash(at) or call.completeness.status in ("usage_only", "none"):
         return _by_usage(old, call)
-    kept = _in_front(old, at)
-    lost = max(
-        0, min(at.tokens, round((tokens.counted - kept) * tokens.factor))
-    )  # no call reads more than it holds
+    lost = 0 if access is None or access.barrier else access.lost
     read = call.usage.cache_read
     if read is None:
         return Loss(lost, "predicted")
+    kept = _in_front(old, at)
     share = _SLACK_EXACT if tokens.method == "exact" else _SLACK_ESTIMATED
     agreeing = (kept + _common_part(at)) * tokens.factor
     unseen = max(0, tokens.unaccounted or 0)  # may stand in front of the break: tools that were not recorded
@@ -58,7 +56,7 @@ def loss_of(step: Step, at: Break) -> Loss:
         b.before is not None and at.after is not None and b.before.digest == at.after.digest
         for b in step.breaks
     )  # back to a text of before, which may be cached still
-    return Loss(max(0, min(lost, round(before - read))), "reported", denied=not known)
+    return Loss(lost, "reported", denied=not known)
 
 
 def _by_usage(old: Call, call: Call) -> Loss:
@@ -76,7 +74,7 @@ def _in_front(old: Call, at: Break) -> int:
     head = (*prompt.tools, *prompt.system)
     if at.index <= len(head):
         return sum(s.tokens or 0 for s in head[: at.index])
-    behind = sum(s.tokens or 0 for s in list(prompt.messages)[at.index - len(head) :])
+    behind = sum(s.tokens or 0 for s in prompt.since(at.index))
     return sum(s.tokens or 0 for s in head) + sum(prompt.messages.tokens_by_kind) - behind
 
 

@@ -168,6 +168,8 @@ def compaction(step: Step) -> Iterator[Finding]:
             return
         gone, tail = found
     kept = sum(s.tokens or 0 for s in tail)
+    at = step.reading.break_
+    loss = loss_of(step, at) if at is not None else None
     before, after = (c.usage.input for c in (old, step.call))
     sizes = f" The prompt went from {before:,} to {after:,} tokens." if before and after else ""
     yield Finding(
@@ -180,8 +182,9 @@ def compaction(step: Step) -> Iterator[Finding]:
             "anew: compact seldom, and leave tools and system prompt as they are."
         ),
         calls=(step.call.id,),
-        path=step.reading.break_.path if step.reading.break_ is not None else "",
-        tokens=round(kept * step.reading.tokens.factor),
+        path=at.path if at is not None else "",
+        tokens=min(loss.tokens, round(kept * step.reading.tokens.factor)) if loss is not None else 0,
+        evidence=loss.evidence if loss is not None else "predicted",
     )
 
 

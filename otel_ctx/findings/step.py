@@ -14,7 +14,7 @@ class Step:
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
     first; ``text`` gives a segment's text by its digest while it is kept; ``sum_conflicts`` are the contradictions between
     the call's numbers and the sums that agent spans above it write; ``before`` is how full the window was when that was
-    last known."""
+    last known; ``minimum`` and ``lookback`` are the cache rule's, where one is known."""
 
     reading: Reading
     previous: Reading | None
@@ -23,6 +23,8 @@ class Step:
     text: Callable[[str], str | None]
     sum_conflicts: Sequence[str] = field(default=())
     before: Context | None = None
+    minimum: int | None = None
+    lookback: int | None = None
 
     @property
     def call(self) -> Call:

@@ -14,6 +14,7 @@ from otel_ctx.errors import OtelCtxError
 from otel_ctx.model import (
     KINDS,
     Analysis,
+    CacheTokens,
     Call,
     Chain,
     Context,
@@ -147,7 +148,7 @@ def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict
             "factor": r.tokens.factor,
         },
         "cache": _cache(r),
-        "waste": None,
+        "waste": _waste(r),
         "cost": None,
         "findings": list(r.findings),
     }
@@ -191,19 +192,20 @@ def _context(c: Context) -> dict[str, Any]:
 
 
 def _cache(r: Reading) -> dict[str, Any]:
-    """What is known without a simulation: the provider's own numbers and the place of the break."""
-    u, b = r.call.usage, r.break_
+    """Predicted by the rules, reported by the provider, and what an unbroken, well-marked prefix would have given."""
+    u, b, access = r.call.usage, r.break_, r.access
     reported = None
     if u.cache_read is not None or u.cache_write is not None:
         fresh = None if u.input is None else u.input - (u.cache_read or 0) - (u.cache_write or 0)
         reported = {"read": u.cache_read, "write": u.cache_write, "uncached": fresh}
+    known = access is not None
     return {
-        "predicted": None,
+        "predicted": _state(access.predicted) if access is not None else None,
         "reported": reported,
-        "optimal": None,
-        "outcome": None if reported else "not_reported",
-        "cause": None,
-        "evidence": None,
+        "optimal": _state(access.optimal) if access is not None else None,
+        "outcome": access.outcome if access is not None else None if reported else "not_reported",
+        "cause": r.cause or None,
+        "evidence": r.evidence if known and r.cause else None,
         "break": None
         if b is None
         else {
@@ -216,6 +218,19 @@ def _cache(r: Reading) -> dict[str, Any]:
     }
 
 
+def _state(tokens: CacheTokens | None) -> dict[str, int] | None:
+    return (
+        None if tokens is None else {"read": tokens.read, "write": tokens.write, "uncached": tokens.uncached}
+    )
+
+
+def _waste(r: Reading) -> dict[str, Any] | None:
+    if r.access is None:
+        return None
+    by_cause = {r.cause: {"tokens": r.wasted, "usd": None}} if r.cause and r.wasted else {}
+    return {"tokens": r.wasted, "usd": None, "by_cause": by_cause}
+
+
 def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict[str, Any]:
     """What the call shares with the one that it continues is not written again."""
     prompt = r.call.prompt
@@ -224,13 +239,7 @@ def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> 
         same = _told_alike(known[base].call.prompt, prompt, r.shared)
     else:
         base = None
-    head = (*prompt.tools, *prompt.system)
-    new: Iterable[Segment]
-    if same <= len(head):
-        new = (*head[same:], *prompt.messages)
-    else:
-        new = _from(prompt.messages, same - len(head))
-    return {"from": base, "same": same, "new": [_segment(s, text) for s in new]}
+    return {"from": base, "same": same, "new": [_segment(s, text) for s in prompt.since(same)]}
 
 
 def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
@@ -245,18 +254,6 @@ def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
     return next(
         (i for i, (a, b) in enumerate(pairs) if a is not b and _segment(a, None) != _segment(b, None)), same
     )
-
-
-def _from(chain: Chain, start: int) -> list[Segment]:
-    """The segments of ``chain`` from ``start`` on, without walking what lies before."""
-    links = []
-    link: Chain | None = chain
-    end = chain.length
-    while link is not None and end > start:
-        begin = end - len(link.new)
-        links.append(link.new[max(0, start - begin) :])
-        end, link = begin, link.base
-    return [s for new in reversed(links) for s in new]
 
 
 _ROLES = frozenset({

@@ -1,0 +1,129 @@
+"""Why a call did not read what it could have read. The facts come in as numbers; no text is looked at here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from otel_ctx.cache.mechanism import Mechanism
+from otel_ctx.cache.store import Entry
+from otel_ctx.model import Evidence
+
+
+class Verdict(NamedTuple):
+    """``barrier``: nothing that the prompt says could have helped; ``otherwise``: what is to blame where the text did not
+    change."""
+
+    barrier: str = ""
+    otherwise: str = ""
+    sure: Evidence = "unknown"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """``expected``: the place up to which the prompt before reached; ``entry`` holds it (None: it is gone or never was).
+    ``marker``: the place of the last marker, None where there is none or nothing tells; ``last_marker``: that of the call
+    before. Places are tokens."""
+
+    now: int
+    mechanism: Mechanism
+    seen: bool  # the text of both calls
+    reported: bool
+    total: int
+    before: int  # total of the call before
+    expected: int
+    slack: int
+    same_model: bool
+    entry: Entry | None
+    asked: bool | None  # was anything marked? None: nothing tells
+    shown: bool  # the markers themselves are on the span
+    shortest: bool  # what was marked is below the minimum
+    longer_before: bool  # the lifetime asked for before was a longer one
+    marker: int | None
+    last_marker: int | None
+    head: int
+    distance: int  # positions from the last marker back to the one of the call before
+    parameters: str  # that changed, in words
+
+
+def verdict(f: Facts) -> Verdict:
+    for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _marker, _server):
+        found = judge(f)
+        if found is not None:
+            return found
+    return Verdict()
+
+
+def _by(f: Facts, strongest: Evidence) -> Evidence:
+    """Usage shows a loss; without text its reason is inferred."""
+    return strongest if f.seen else "inferred"
+
+
+def _model(f: Facts) -> Verdict | None:
+    if f.same_model:
+        return None
+    return Verdict("model_switch", sure=_by(f, "reported" if f.reported else "predicted"))
+
+
+def _lifetime(f: Facts) -> Verdict | None:
+    entry = f.entry
+    if entry is None or entry.lives(f.now):
+        return None
+    if not entry.is_dead(f.now) and not f.reported:
+        return None  # it may live
+    known: Evidence = "predicted" if entry.is_dead(f.now) else "inferred"
+    kind = "ttl_lost" if f.longer_before else "ttl_expired"
+    return Verdict(kind, sure="reported" if f.reported and f.seen and known == "predicted" else _by(f, known))
+
+
+def _not_yet(f: Facts) -> Verdict | None:
+    if f.entry is None or f.entry.is_ready(f.now):
+        return None
+    return Verdict("parallel_miss", sure=_by(f, "reported" if f.reported else "predicted"))
+
+
+def _unmarked(f: Facts) -> Verdict | None:
+    """Nothing was asked of a cache that acts on markers only."""
+    if f.mechanism.style != "marked" or f.asked is not False:
+        return None
+    if f.shortest:
+        return Verdict("below_minimum", sure="reported" if f.reported else "predicted")
+    return Verdict("no_cache_control", sure="predicted" if f.shown else "inferred")
+
+
+def _unseen(f: Facts) -> Verdict | None:
+    if f.seen:
+        return None
+    if f.mechanism.style == "marked" and f.marker is not None and f.marker == f.last_marker:
+        return _marker(f)
+    return Verdict(otherwise="unknown") if f.mechanism.style != "effort" else Verdict()
+
+
+def _marker(f: Facts) -> Verdict | None:
+    """Where the markers stand. None where they cover what could have been read."""
+    if f.parameters:
+        return Verdict(otherwise="parameters_changed", sure=_by(f, "reported"), note=f.parameters)
+    if f.mechanism.style != "marked" or f.marker is None:
+        return None
+    sure: Evidence = "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"
+    if f.marker + f.slack < f.expected:
+        still = f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
+        if still and f.marker > f.head + f.slack:
+            return Verdict(otherwise="frozen_breakpoint", sure=sure)
+        return Verdict(otherwise="missing_tail_breakpoint", sure=sure)
+    if f.last_marker is None:
+        return None
+    if f.last_marker + f.slack < f.expected:
+        return Verdict(otherwise="missing_tail_breakpoint", sure=sure)
+    if f.distance >= f.mechanism.lookback:
+        return Verdict(otherwise="lookback_exceeded", sure=sure)
+    return None
+
+
+def _server(f: Facts) -> Verdict | None:
+    if not f.reported or f.mechanism.style == "effort":
+        return Verdict()  # nothing was promised, or nobody says that it missed
+    if f.total < f.before:
+        return Verdict(otherwise="server_side_rewrite_suspected", sure="inferred")
+    return Verdict(otherwise="provider_side_miss", sure="reported")

@@ -1,0 +1,76 @@
+"""How a model's cache works, taken from its rule: the one place where a rule's fields become behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from otel_ctx.rules import Family
+
+Style = Literal["marked", "endings", "prefix", "effort"]
+"""marked: entries stand at the request's markers. endings: at the end of the newest message. prefix: wherever two
+prompts part, in steps. effort: as prefix, but nothing is promised."""
+
+_STYLES: dict[str, Style] = {
+    "breakpoint": "marked", "openai_breakpoint": "endings", "auto_rounded_prefix": "prefix", "block_hash": "prefix",
+    "radix": "prefix", "slot_prefix": "prefix", "auto_units": "effort", "auto_best_effort": "effort",
+}  # fmt: skip
+_FAR = 1 << 30
+_BY_HANDLE = "explicit"  # a lifetime of caches that are made by hand and named in the request
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """Seconds after the last use: ``least`` for certain, ``most`` at the outside (None: not published)."""
+
+    least: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    style: Style
+    minimum: int
+    step: int
+    lookback: int
+    lifetimes: dict[str, Lifetime]
+
+    @property
+    def usual(self) -> Lifetime:
+        """Of an entry whose lifetime was not asked for."""
+        return next(iter(self.lifetimes.values()), Lifetime())
+
+    @property
+    def longest(self) -> int | None:
+        """Seconds that any entry of the family may live."""
+        known = [n for life in self.lifetimes.values() for n in (life.least, life.most) if n is not None]
+        return max(known, default=None)
+
+    def lifetime(self, name: str | None) -> Lifetime:
+        """``name``: as a marker has it; None: one of them, it is not known which."""
+        if name is None and len(self.lifetimes) > 1:
+            return Lifetime(self.usual.least, self.longest)
+        return self.lifetimes.get(name or "", self.usual)
+
+    def readable(self, tokens: int) -> int:
+        """What of a common prefix can be read."""
+        whole = tokens - tokens % self.step
+        return whole if whole >= self.minimum else 0
+
+
+def mechanism_of(family: Family) -> Mechanism:
+    style = _STYLES[family.engine]
+    if family.get("requires"):
+        style = "effort"  # whether the request asked for it is not on the span
+    lifetimes = {
+        name: Lifetime(least, most)
+        for name, (least, most) in family.ttl_seconds.items()
+        if style == "marked" or name != _BY_HANDLE
+    }
+    return Mechanism(
+        style=style,
+        minimum=family.min_cacheable_tokens or 0,
+        step=family.breakpoint_interval_tokens or family.granularity_tokens or 1,
+        lookback=family.lookback_positions or _FAR,
+        lifetimes=lifetimes,
+    )

@@ -1,0 +1,118 @@
+"""Why the provider's cache did not read what stood there unchanged: models, times, markers, settings, or the provider.
+
+The simulation (``otel_ctx.cache``) says which; here it gets its words. Each cause is one table of ``caching.toml``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from otel_ctx.findings.step import Step
+from otel_ctx.findings.switches import fix_for
+from otel_ctx.model import Access, Finding, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    severity: Severity
+    title: str
+    detail: str
+    fix: str
+
+
+_NAMES = {"unknown": "unexplained_miss"}
+
+
+@cache
+def _said() -> Mapping[str, _Words]:
+    text = files("otel_ctx.findings").joinpath("caching.toml").read_text("utf-8")
+    return {cause: _Words(**words) for cause, words in tomllib.loads(text).items()}
+
+
+def barrier(step: Step) -> Iterator[Finding]:
+    """What no text could have helped."""
+    access = step.reading.access
+    if access is not None and access.barrier:
+        yield _finding(step, access, access.barrier)
+
+
+def breakpoint_before_change(step: Step) -> Iterator[Finding]:
+    """The breakpoint stood behind text that is sent once only, so that no entry holds what came before it."""
+    access = step.reading.access
+    if access is None or access.otherwise != "breakpoint_before_change" or not access.lost:
+        return
+    yield Finding(
+        kind="breakpoint_before_change",
+        severity="warning",
+        title="A cache breakpoint stands behind text that changes",
+        detail="The entry was written with text that the next request no longer has: nothing of it can be read.",
+        fix="Set the breakpoint on the last block that will be sent again unchanged, in front of what changes.",
+        calls=(step.call.id,),
+        path=step.reading.break_.path if step.reading.break_ is not None else "",
+        tokens=access.lost,
+        evidence="inferred" if not step.call.prompt.marked() else "reported",
+    )
+
+
+def remaining(step: Step) -> Iterator[Finding]:
+    """What is to blame where the text did not change, or cannot say."""
+    access = step.reading.access
+    if access is None or not access.lost or access.barrier:
+        return
+    cause = access.otherwise or (
+        "unknown" if step.reading.break_ is not None and not access.simulated else ""
+    )
+    if cause in _said():
+        yield _finding(step, access, cause)
+
+
+def _finding(step: Step, access: Access, cause: str) -> Finding:
+    words, call = _said()[cause], step.call
+    before = step.previous.call if step.previous is not None else None
+    rule = step.minimum
+    values = {
+        "model": call.model,
+        "model_before": before.model if before is not None else "another",
+        "gap": _span(access.gap_seconds),
+        "ttl": _span(access.ttl_seconds),
+        "minimum": f"{rule:,}" if rule else "?",
+        "lookback": str(step.lookback or "?"),
+        "note": access.note,
+        "actual": f"{access.actual or 0:,}",
+        "expected": f"{access.expected:,}",
+        "before": f"{before.usage.input:,}" if before is not None and before.usage.input else "?",
+        "total": f"{call.usage.input:,}" if call.usage.input else "?",
+        "switch": _switch(step),
+    }
+    return Finding(
+        kind=_NAMES.get(cause, cause),
+        severity=words.severity,
+        title=words.title,
+        detail=words.detail.format(**values),
+        fix=words.fix.format(**values),
+        calls=(call.id,),
+        tokens=access.lost,
+        evidence=access.sure,
+    )
+
+
+def _switch(step: Step) -> str:
+    call = step.call
+    if call.completeness.status in ("usage_only", "none"):
+        return fix_for("content", call.scope, call.scope_version)
+    if call.completeness.lost == {"tools"}:
+        return fix_for("tools", call.scope, call.scope_version)
+    return fix_for("part", call.scope, call.scope_version)
+
+
+def _span(seconds: float | None) -> str:
+    """A time in words: "42 s", "7 min", "3.5 h"."""
+    if seconds is None:
+        return "an unknown time"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
