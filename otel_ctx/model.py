@@ -371,6 +371,7 @@ class Usage:
     reasoning: int | None = None
     semantics: Literal["inclusive", "exclusive"] | None = None  # of the numbers as they arrived
     semantics_evidence: str = ""
+    cache_implied: bool = False  # a 0 of the cache that the dialect leaves out: nobody wrote it
     conflicts: tuple[str, ...] = ()  # both numbers of each contradiction, in words
 
 
@@ -493,6 +494,21 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """List price of one call in USD, between ``low`` and ``high`` where the usage leaves a class of tokens open; ``usd``
+    counts what is open as the dearer one that is usual. ``parts`` add up to it. ``wasted``: of the lost tokens, above
+    the price of a read; ``saved``: what the cache saved."""
+
+    usd: float
+    low: float
+    high: float
+    method: Literal["table", "maker", "package"]
+    parts: Mapping[str, float]  # input_uncached, cache_read, cache_write, output
+    wasted: float
+    saved: float
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     kind: str
     severity: Severity
@@ -502,6 +518,7 @@ class Finding:
     calls: tuple[str, ...]
     path: str = ""
     tokens: int = 0
+    usd: float | None = None  # what these tokens cost above a read; None: no price is known
     evidence: Evidence = "predicted"
     excerpt: str = ""  # the characters themselves: shown only where text may be shown
 
@@ -531,6 +548,7 @@ class Reading:
     cause: str = ""  # what cost ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
     wasted: int = 0
     evidence: Evidence = "unknown"
+    cost: Cost | None = None  # None: the model has no known price, or its usage was not reported
     gap: bool = False
     provisional: bool = False  # more may still come: the parent is open, content may follow in log records
 

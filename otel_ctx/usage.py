@@ -77,6 +77,7 @@ def decide(claim: UsageClaim, rule: UsageRule | None) -> Usage:
         reasoning=reasoning,
         semantics=semantics if told else None,
         semantics_evidence=evidence if told else "",
+        cache_implied=told and claim.cache_read is None and claim.cache_write is None and cache.read == 0,
         conflicts=tuple(conflicts),
     )
 

@@ -42,7 +42,7 @@ from otel_ctx.model import (
 
 SECOND = 1_000_000_000
 BASE = 1_764_500_000 * SECOND
-PAD = "Answer politely, cite the policy and never invent an order number. " * 6
+PAD = "Answer politely, cite the policy and never invent an order number. " * 120
 AUTOMATIC = "caches the longest unchanged beginning by itself"
 
 
@@ -162,8 +162,8 @@ def test_a_volatile_value_is_named_once_with_its_characters(systems: list[str]) 
     values = [s.replace(PAD, "").strip(" .") for s in systems[:2]]
     assert all(v.split()[-1] in found.excerpt for v in values)
     assert AUTOMATIC in found.fix
-    losses = [r.break_.tokens for r in analysis.readings if r.break_ is not None]
-    assert found.tokens == sum(losses) > 0
+    assert found.tokens == sum(r.wasted for r in analysis.readings) > 0
+    assert {r.cause for r in analysis.readings[1:]} == {"volatile_prefix"}
 
 
 def test_one_change_is_enough_where_the_value_says_what_it_is() -> None:
@@ -174,8 +174,10 @@ def test_the_fix_knows_the_provider() -> None:
     systems = [f"It is 3:07 PM. {PAD}", f"It is 3:09 PM. {PAD}"]
     app = talk(systems, **{"gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-4-5"})
 
-    (found,) = analysed(app.spans).findings
+    unmarked, found = sorted(analysed(app.spans).findings, key=lambda f: f.kind)
 
+    assert (unmarked.kind, unmarked.evidence) == ("no_cache_control", "inferred")  # it takes the loss
+    assert (found.kind, found.tokens) == ("volatile_prefix", 0)
     assert "cache_control" in found.fix
 
 
@@ -578,10 +580,11 @@ def test_a_text_of_before_may_be_cached_still() -> None:
 
 def test_no_call_reads_again_more_than_it_holds() -> None:
     old = made(f"Be kind. {PAD}", ["x" * 8000])
-    (found,) = checked(step(made(f"Be rude. {PAD}", ["y" * 40]), old))
+    new = made(f"Be rude. {PAD}", ["y" * 40])
+    (found,) = checked(step(new, old))
 
     assert isinstance(found, Finding)
-    assert 0 < found.tokens < 150
+    assert 0 < found.tokens <= new.prompt.counted < old.prompt.counted
 
 
 @pytest.mark.parametrize("mask", ["__REDACTED__", "[REDACTED]"])

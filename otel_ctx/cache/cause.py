@@ -30,6 +30,7 @@ class Facts:
     mechanism: Mechanism
     seen: bool  # the text of both calls
     reported: bool
+    proven: bool  # the cache is known to be told of: a count stands there, or an earlier call had one
     total: int
     before: int  # total of the call before
     expected: int
@@ -97,7 +98,8 @@ def _unseen(f: Facts) -> Verdict | None:
         return None
     if f.mechanism.style == "marked" and f.marker is not None and f.marker == f.last_marker:
         return _marker(f)
-    return Verdict(otherwise="unknown") if f.mechanism.style != "effort" else Verdict()
+    told = f.reported and f.proven and f.mechanism.style != "effort"
+    return Verdict(otherwise="unknown") if told else Verdict()
 
 
 def _marker(f: Facts) -> Verdict | None:
@@ -122,7 +124,7 @@ def _marker(f: Facts) -> Verdict | None:
 
 
 def _server(f: Facts) -> Verdict | None:
-    if not f.reported or f.mechanism.style == "effort":
+    if not f.reported or not f.proven or f.mechanism.style == "effort":
         return Verdict()  # nothing was promised, or nobody says that it missed
     if f.total < f.before:
         return Verdict(otherwise="server_side_rewrite_suspected", sure="inferred")

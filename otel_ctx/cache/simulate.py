@@ -61,6 +61,7 @@ class Simulator:
         self._pasts: OrderedDict[tuple[str, str], _Past] = OrderedDict()
         self._mechanisms: dict[str, Mechanism] = {}
         self._lifetimes: dict[tuple[str, str], set[str]] = {}
+        self._telling: set[tuple[str, str]] = set()
 
     def step(
         self,
@@ -97,6 +98,14 @@ class Simulator:
         return access
 
     # ---- what a run asks for
+
+    def has_told(self, call: Call, scope: str) -> bool:
+        """Has any call of the service reported what the cache did?"""
+        return (call.service, scope) in self._telling
+
+    def told(self, call: Call, scope: str) -> None:
+        if call.usage.cache_read or call.usage.cache_write:
+            self._telling.add((call.service, scope))
 
     def asked_lifetimes(self, call: Call, scope: str) -> set[str]:
         """The lifetimes that the service asked for so far."""
@@ -177,6 +186,7 @@ class _Run:
         if not lost and self._too_short():
             judged = Verdict(barrier="below_minimum", sure="predicted")
         optimal = max(expected, floor)
+        otherwise = self._otherwise(judged, both, old, at)
         return Access(
             predicted=predicted,
             reported=reported,
@@ -187,8 +197,8 @@ class _Run:
             simulated=simulated,
             lost=lost,
             barrier=judged.barrier,
-            otherwise=self._otherwise(judged, both, old, at),
-            sure=judged.sure,
+            otherwise=otherwise,
+            sure="unknown" if otherwise == "unknown" else judged.sure,
             gap_seconds=entry.gap(self.now) if entry is not None else None,
             ttl_seconds=entry.least if entry is not None else None,
             note=judged.note,
@@ -397,6 +407,7 @@ class _Run:
                 mechanism=self.mech,
                 seen=both or (past is None and self.seen),
                 reported=self.call.usage.cache_read is not None,
+                proven=not self.call.usage.cache_implied or self.sim.has_told(self.call, self.scope),
                 total=self.total,
                 before=past.total if past is not None else 0,
                 expected=expected,
@@ -449,6 +460,7 @@ class _Run:
     def left(self) -> _Past:
         call, path, past, places = self.call, self.path, self.past, self.marks.places
         ready = call.first_token_unix_nano or call.end_unix_nano
+        self.sim.told(call, self.scope)
         if call.status == "ok":
             self._write(ready)
         ttl = places[-1][1] if places else None

@@ -11,15 +11,17 @@ from dataclasses import dataclass, field, replace
 from otel_ctx.cache import Simulator
 from otel_ctx.context import context_of
 from otel_ctx.conversations import Placed, Threads, find_break, shared_segments
+from otel_ctx.cost import cost_of
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
-from otel_ctx.findings import CHECKS, Step, blame
+from otel_ctx.findings import CHECKS, Step, blame, unpriced_model
 from otel_ctx.model import (
     Band,
     Break,
     Call,
     Context,
     Conversation,
+    Cost,
     Finding,
     Method,
     NotChecked,
@@ -83,12 +85,19 @@ class Judge:
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]
         found, ignore = [r for r in results if isinstance(r, Finding)], self._settings.ignore
-        findings = tuple(f for f in found if f.kind not in ignore)
+        blamed = blame(step, found)
+        cost = cost_of(step.call, blamed.tokens, self._rules)
+        found += unpriced_model(step, cost)
+        findings = tuple(_priced(f, blamed.tokens, cost) for f in found if f.kind not in ignore)
         kinds = tuple(dict.fromkeys(f.kind for f in findings))
         ignored = tuple(dict.fromkeys(f.kind for f in found if f.kind in ignore))
-        blamed = blame(step, found)
         reading = replace(
-            step.reading, findings=kinds, cause=blamed.cause, wasted=blamed.tokens, evidence=blamed.evidence
+            step.reading,
+            findings=kinds,
+            cause=blamed.cause,
+            wasted=blamed.tokens,
+            evidence=blamed.evidence,
+            cost=cost,
         )
         self._keep(thread, reading, placed)
         unchecked = tuple(r for r in results if isinstance(r, NotChecked))
@@ -232,6 +241,13 @@ def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:
             tokens.counted * tokens.factor
         ), tokens.method if tokens.method != "exact" else "estimated"
     return None, "unmeasured"
+
+
+def _priced(finding: Finding, wasted: int, cost: Cost | None) -> Finding:
+    """With its share of what the lost tokens cost."""
+    if cost is None or not wasted or not finding.tokens:
+        return finding
+    return replace(finding, usd=cost.wasted * min(1.0, finding.tokens / wasted))
 
 
 def _conversation(id_: str, t: _Thread) -> Conversation:

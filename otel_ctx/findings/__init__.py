@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from otel_ctx.findings import caching, prefix, quality, tools, window
 from otel_ctx.findings.blame import blame
 from otel_ctx.findings.merge import gather
-from otel_ctx.findings.quality import unknown_dialects
+from otel_ctx.findings.quality import unknown_dialects, unpriced_model
 from otel_ctx.findings.step import Check, Step
 from otel_ctx.findings.window import as_it_stands
 from otel_ctx.model import Finding, NotChecked
@@ -57,4 +57,14 @@ CHECKS: tuple[Check, ...] = (
     quality.double_instrumentation,
 )
 
-__all__ = ["CAUSES", "CHECKS", "Check", "Step", "as_it_stands", "blame", "gather", "unknown_dialects"]
+__all__ = [
+    "CAUSES",
+    "CHECKS",
+    "Check",
+    "Step",
+    "as_it_stands",
+    "blame",
+    "gather",
+    "unknown_dialects",
+    "unpriced_model",
+]

@@ -40,11 +40,14 @@ def loss_of(step: Step, at: Break) -> Loss:
         return Loss(at.tokens, "predicted")
     if known_by_hash(at) or call.completeness.status in ("usage_only", "none"):
         return _by_usage(old, call)
-    lost = 0 if access is None or access.barrier else access.lost
+    kept = _in_front(old, at)
+    if access is not None:
+        lost = 0 if access.barrier else access.lost
+    else:  # no call reads more than it holds
+        lost = max(0, min(at.tokens, round((tokens.counted - kept) * tokens.factor)))
     read = call.usage.cache_read
     if read is None:
         return Loss(lost, "predicted")
-    kept = _in_front(old, at)
     share = _SLACK_EXACT if tokens.method == "exact" else _SLACK_ESTIMATED
     agreeing = (kept + _common_part(at)) * tokens.factor
     unseen = max(0, tokens.unaccounted or 0)  # may stand in front of the break: tools that were not recorded
@@ -56,7 +59,7 @@ def loss_of(step: Step, at: Break) -> Loss:
         b.before is not None and at.after is not None and b.before.digest == at.after.digest
         for b in step.breaks
     )  # back to a text of before, which may be cached still
-    return Loss(lost, "reported", denied=not known)
+    return Loss(max(0, min(lost, round(before - read))), "reported", denied=not known)
 
 
 def _by_usage(old: Call, call: Call) -> Loss:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -102,6 +103,9 @@ def _merged(key: _Key, group: list[Finding]) -> Finding:
         calls=calls,
         path=first.path,
         tokens=sum(losses),
+        usd=math.fsum(f.usd for f in group if f.usd is not None)
+        if any(f.usd is not None for f in group)
+        else None,
         evidence=min((f.evidence for f in own), key=_EVIDENCE.index),
         excerpt=next((f.excerpt for f in own if f.excerpt), ""),
     )

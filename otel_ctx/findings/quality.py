@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import Lost, fix_for, fix_for_double
-from otel_ctx.model import Evidence, Finding, Reason, Severity
+from otel_ctx.model import Cost, Evidence, Finding, Reason, Severity
 
 _UNSEEN = ("usage_only", "none")
 _MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
@@ -214,3 +214,27 @@ def _fix(step: Step, lost: Lost) -> str:
 
 def _times(n: int) -> str:
     return "twice" if n == 2 else f"{n} times"
+
+
+def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
+    """The model's price is not known: no cost is given, rather than a wrong one."""
+    call = step.call
+    if (
+        cost is not None
+        or not call.model
+        or call.usage.input is None
+        or "aggregate_only" in call.completeness.reasons
+    ):
+        return
+    yield Finding(
+        kind="unpriced_model",
+        severity="info",
+        title="The price of a model is not known",
+        detail=f"{call.model} is in no price table: its cost is left out, not counted as zero.",
+        fix=(
+            "Install the extra prices (pip install 'otel-ctx[prices]'), or write the price into a file of your own: "
+            "--rules FILE with a [[price]] row."
+        ),
+        calls=(call.id,),
+        evidence="unknown",
+    )

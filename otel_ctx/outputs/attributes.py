@@ -67,8 +67,20 @@ def _figures(said: Said) -> Iterator[tuple[str, Value | None]]:
             yield f"otelctx.segments.{kind}.tokens", count
     yield "otelctx.tokens.method", tokens.method
     yield "otelctx.tokens.unaccounted", tokens.unaccounted
-    if call.usage.cache_read is None and call.usage.cache_write is None:
+    access = r.access
+    if access is not None:
+        yield "otelctx.cache.outcome", access.outcome
+        if access.predicted is not None:
+            yield "otelctx.cache.read.predicted", access.predicted.read
+        if access.optimal is not None:
+            yield "otelctx.cache.read.optimal", access.optimal.read
+        yield "otelctx.waste.tokens", r.wasted
+    elif call.usage.cache_read is None and call.usage.cache_write is None:
         yield "otelctx.cache.outcome", "not_reported"
+    if r.cost is not None:
+        yield "otelctx.cost.usd", round(r.cost.usd, 8)
+    yield "otelctx.cache.cause", r.cause
+    yield "otelctx.cache.evidence", r.evidence if r.cause else None
     yield "otelctx.cache.read.reported", call.usage.cache_read
     if at is not None:
         yield "otelctx.cache.break.path", at.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from otel_ctx.model import (
     Chain,
     Context,
     Conversation,
+    Cost,
     Finding,
     Prompt,
     Reading,
@@ -149,7 +151,7 @@ def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict
         },
         "cache": _cache(r),
         "waste": _waste(r),
-        "cost": None,
+        "cost": _cost(r.cost),
         "findings": list(r.findings),
     }
 
@@ -227,8 +229,26 @@ def _state(tokens: CacheTokens | None) -> dict[str, int] | None:
 def _waste(r: Reading) -> dict[str, Any] | None:
     if r.access is None:
         return None
-    by_cause = {r.cause: {"tokens": r.wasted, "usd": None}} if r.cause and r.wasted else {}
-    return {"tokens": r.wasted, "usd": None, "by_cause": by_cause}
+    usd = _usd(r.cost.wasted) if r.cost is not None else None
+    by_cause = {r.cause: {"tokens": r.wasted, "usd": usd}} if r.cause and r.wasted else {}
+    return {"tokens": r.wasted, "usd": usd, "by_cause": by_cause}
+
+
+def _cost(c: Cost | None) -> dict[str, Any] | None:
+    if c is None:
+        return None
+    return {
+        "usd": _usd(c.usd),
+        "usd_low": _usd(c.low),
+        "usd_high": _usd(c.high),
+        "method": c.method,
+        "parts": {name: _usd(usd) for name, usd in c.parts.items()},
+    }
+
+
+def _usd(value: float | None) -> float | None:
+    """A hundred-millionth of a dollar is less than any token costs."""
+    return None if value is None else round(value, 8)
 
 
 def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict[str, Any]:
@@ -319,7 +339,7 @@ def _finding(f: Finding, include_text: bool) -> dict[str, Any]:
         "calls": list(f.calls),
         "path": f.path or None,
         "tokens": f.tokens,
-        "usd": None,
+        "usd": _usd(f.usd),
         "evidence": f.evidence,
     }
     if include_text:
@@ -342,9 +362,44 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
             k: _sum(getattr(r.call.usage, k) for r in readings)
             for k in ("input", "cache_read", "cache_write", "output", "reasoning")
         },
+        "waste": _total_waste(readings),
+        "cost": _total_cost(readings),
         "reported_by": sum(r.call.usage.input is not None for r in readings),
         "start_unix_nano": min(starts, default=None),
         "end_unix_nano": max((r.call.end_unix_nano for r in readings), default=None),
+    }
+
+
+def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
+    """Lost tokens by cause; in USD over the calls whose price is known."""
+    by_cause: dict[str, dict[str, Any]] = {}
+    for r in readings:
+        if not r.cause or not r.wasted:
+            continue
+        sums = by_cause.setdefault(r.cause, {"tokens": 0, "usd": None})
+        sums["tokens"] += r.wasted
+        if r.cost is not None:
+            sums["usd"] = (sums["usd"] or 0.0) + r.cost.wasted
+    for sums in by_cause.values():
+        sums["usd"] = _usd(sums["usd"])
+    known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
+    return {
+        "tokens": sum(c["tokens"] for c in by_cause.values()),
+        "usd": _usd(math.fsum(known)) if known else None,
+        "by_cause": dict(sorted(by_cause.items(), key=lambda item: (-item[1]["tokens"], item[0]))),
+    }
+
+
+def _total_cost(readings: Sequence[Reading]) -> dict[str, Any]:
+    costs = [r.cost for r in readings if r.cost is not None]
+    if not costs:
+        return {"usd": None, "usd_low": None, "usd_high": None, "saved_usd": None, "priced_calls": 0}
+    return {
+        "usd": _usd(math.fsum(c.usd for c in costs)),
+        "usd_low": _usd(math.fsum(c.low for c in costs)),
+        "usd_high": _usd(math.fsum(c.high for c in costs)),
+        "saved_usd": _usd(math.fsum(c.saved for c in costs)),
+        "priced_calls": len(costs),
     }
 
 

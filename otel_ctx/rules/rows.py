@@ -28,6 +28,8 @@ ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 FATES: tuple[Fate, ...] = get_args(Fate)
 CACHE_COUNTS: tuple[CacheCount, ...] = get_args(CacheCount)
 
+PRICED = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+
 Row = Mapping[str, Any]
 
 
@@ -163,6 +165,25 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens by class of token (``PRICED``); ``tier`` holds for a whole request of more than ``above``
+    input tokens. ``elsewhere``: it is the maker's price, and another one serves the call."""
+
+    id: str
+    provider: str
+    model: str
+    usd: Mapping[str, float]
+    above: int | None
+    tier: Mapping[str, float]
+    status: RuleStatus
+    date: str
+    elsewhere: bool = False
+
+    def at(self, tokens: int) -> Mapping[str, float]:
+        return self.tier if self.above is not None and tokens > self.above else self.usd
+
+
+@dataclass(frozen=True, slots=True)
 class EncodingRow:
     id: str
     name: Encoding
@@ -205,6 +226,10 @@ def _is_bool(value: Any) -> bool:
 
 def _is_numbers(value: Any) -> bool:
     return isinstance(value, dict) and all(_is_number(v) for v in value.values())
+
+
+def _is_prices(value: Any) -> bool:
+    return _is_numbers(value) and "input" in value and value.keys() <= set(PRICED)
 
 
 def _is_pair(value: Any) -> bool:
@@ -429,6 +454,24 @@ def read_window(read: Reader) -> Window:
     own_id, suffix = read.row_id(), read.text("suffix", "")
     tokens = read.value("tokens", read.take("tokens", _is_count), _is_count)
     return Window(own_id, read.texts("match", needed=not suffix), suffix, tokens)
+
+
+def read_price(read: Reader) -> Price:
+    read.only(*_ROW_FIELDS, "provider", "model", "usd", "above", "tier")
+    own_id = read.row_id()
+    value = read.value("usd", read.take("usd", _is_prices), _is_prices)
+    tier = read.take("tier", _is_prices, {})
+    above = read.take("above", _is_count) if tier else None
+    return Price(
+        id=own_id,
+        provider=read.text("provider"),
+        model=read.text("model"),
+        usd=value.value,
+        above=above,
+        tier=MappingProxyType(dict(tier)),
+        status=value.status,
+        date=value.date,
+    )
 
 
 def read_encoding(read: Reader) -> EncodingRow:

@@ -16,6 +16,7 @@ from otel_ctx.rules.rows import (
     Group,
     Invalidation,
     Platform,
+    Price,
     Reader,
     Source,
     UsageRule,
@@ -27,6 +28,7 @@ from otel_ctx.rules.rows import (
     read_group,
     read_invalidation,
     read_platform,
+    read_price,
     read_source,
     read_usage,
     read_window,
@@ -37,7 +39,8 @@ from otel_ctx.rules.rows import (
 # Which file has which table.
 TABLES: Mapping[str, str] = {
     "family": "models.toml", "group": "models.toml", "encoding": "models.toml", "window": "windows.toml",
-    "usage": "usage.toml", "platform": "providers.toml", "invalidation": "providers.toml", "fact": "providers.toml",
+    "usage": "usage.toml", "price": "prices.toml", "platform": "providers.toml", "invalidation": "providers.toml",
+    "fact": "providers.toml",
     "sources": "sources.toml",
 }  # fmt: skip
 
@@ -59,6 +62,7 @@ class Rules:
         self._platform = lru_cache(maxsize=512)(self._find_platform)
         self._window = lru_cache(maxsize=512)(self._find_window)
         self._encoding = lru_cache(maxsize=512)(self._find_encoding)
+        self._price = lru_cache(maxsize=512)(self._find_price)
 
     def rows(self, table: str) -> Any:
         """A table as TOML has it: rows by id for "group" and "sources", else a list of rows."""
@@ -117,6 +121,12 @@ class Rules:
         return tuple(map(read_usage, self._readers("usage")))
 
     @cached_property
+    def prices(self) -> Mapping[tuple[str, str], Price]:
+        """By provider and normalised model; the first row of a pair holds: a user's own come first."""
+        rows = [read_price(read) for read in self._readers("price")]
+        return {(row.provider, row.model): row for row in reversed(rows)}
+
+    @cached_property
     def invalidations(self) -> tuple[Invalidation, ...]:
         return tuple(map(read_invalidation, self._readers("invalidation")))
 
@@ -142,6 +152,10 @@ class Rules:
     def window(self, model: str, platform: str = "") -> Value | None:
         """The context window in tokens. It is the model's, whoever serves it, unless a row says otherwise."""
         return self._window(model)
+
+    def price(self, model: str, platform: str = "") -> Price | None:
+        """The list price of a model where it is served, else that of its maker. None: not known."""
+        return self._price(model, platform)
 
     def usage(self, scope: str, scope_version: str = "", provider: str = "") -> UsageRule | None:
         """What the numbers of an instrumentation scope mean: the longest scope pattern wins, then a row for the
@@ -178,6 +192,16 @@ class Rules:
         if served is not None and served.passes:
             served = self._maker(model)
         return self._best_family(normalise_model_id(model), served.id) if served else None
+
+    def _find_price(self, model: str, platform: str) -> Price | None:
+        served, maker, name = self._platform(platform, model), self._maker(model), normalise_model_id(model)
+        for at in (served, maker):
+            for provider in (at.id, at.provider) if at is not None else ():
+                found = self.prices.get((provider, name))
+                if found is not None:
+                    own = served is None or at is served
+                    return found if own else replace(found, elsewhere=True)
+        return None
 
     def _find_window(self, model: str) -> Value | None:
         raw = model.strip().lower()
