@@ -87,6 +87,12 @@ def test_the_figures_are_those_of_the_report(
         assert [got.get(f"otelctx.cache.break.{k}") for k in ("path", "kind", "tokens")] == [
             at.get(k) for k in ("path", "kind", "tokens")
         ]
+        for name in ("predicted", "optimal"):
+            assert got.get(f"otelctx.cache.read.{name}") == (call["cache"][name] or {}).get("read")
+        for name in ("cause", "evidence"):
+            assert got.get(f"otelctx.cache.{name}") == call["cache"][name]
+        assert got.get("otelctx.waste.tokens") == (call["waste"] or {}).get("tokens")
+        assert got.get("otelctx.cost.usd") == (call["cost"] or {}).get("usd")
         assert list(got.get("otelctx.findings", ())) == call["findings"]  # type: ignore[arg-type]
 
 
@@ -95,6 +101,12 @@ def test_the_cases_show_every_attribute(settled: Callable[[str], list[Said]]) ->
 
     assert seen == {
         "otelctx.call.role",
+        "otelctx.cache.cause",
+        "otelctx.cache.evidence",
+        "otelctx.cache.read.optimal",
+        "otelctx.cache.read.predicted",
+        "otelctx.cost.usd",
+        "otelctx.waste.tokens",
         "otelctx.provisional",
         "otelctx.completeness",
         "otelctx.completeness.reasons",
@@ -180,7 +192,7 @@ def test_provisional_is_always_told(provisional: bool, settled: Callable[[str], 
 def test_they_are_few_and_of_kinds_that_every_exporter_takes(settled: Callable[[str], list[Said]]) -> None:
     for s in every(settled):
         got = attributes(s, "primary")
-        assert len(got) <= 32
+        assert len(got) <= 38
         for value in got.values():
             assert isinstance(value, (bool, int, float, str)) or (
                 isinstance(value, tuple) and value and all(isinstance(v, str) for v in value)

@@ -26,6 +26,9 @@ _KINDS = (
     "volatile_prefix", "prefix_changed", "moved_segment", "compaction", "tools_reordered", "tool_schema_key_order",
     "tools_changed", "window_exceeded", "headroom_low", "content_not_captured", "content_truncated",
     "attributes_dropped", "usage_missing", "usage_inconsistent", "double_instrumentation", "unknown_dialect",
+    "model_switch", "ttl_expired", "ttl_lost", "parallel_miss", "no_cache_control", "below_minimum", "frozen_breakpoint",
+    "missing_tail_breakpoint", "breakpoint_before_change", "lookback_exceeded", "parameters_changed",
+    "server_side_rewrite_suspected", "provider_side_miss", "unexplained_miss", "unpriced_model",
 )  # fmt: skip
 _GATE_MET = 1
 _NAMED = 5  # models on one line of stderr

@@ -100,6 +100,8 @@ _BREAKS: tuple[tuple[str, ...], ...] = (  # category, break_cause, evidence
     (OTHER, UNKNOWN, "inferred"),
 )
 
+_BREAK_SETS = frozenset(_BREAKS)
+
 # ---- the table
 
 
@@ -197,10 +199,8 @@ TABLE: tuple[Metric, ...] = (
 
 METRICS: Mapping[str, Metric] = {m.name: m for m in TABLE}
 
-FED: frozenset[str] = frozenset(
-    m.name for m in TABLE if not m.opt_in and m.group != "cost" and m.group != "cache"
-) | {"otelctx.findings", "otelctx.cache.reported.tokens"}
-"""What the engine of today can fill. The others are not exported: a 0 would say that there was no cost."""
+FED: frozenset[str] = frozenset(m.name for m in TABLE if not m.opt_in)
+"""What the engine fills. The others never go through an SDK."""
 
 
 def prometheus_name(metric: Metric) -> str:
@@ -273,6 +273,46 @@ def _usage(r: Reading, source: dict[str, str]) -> Iterator[tuple[str, int | floa
             yield "otelctx.cache.reported.tokens", tokens, {**source, "state": state}
 
 
+def _cache(said: Said, source: dict[str, str]) -> Iterator[tuple[str, int | float, dict[str, str]]]:
+    """What the cache did, what it could have done, and what came between."""
+    r = said.reading
+    access = r.access
+    if access is not None:
+        yield "otelctx.cache.calls", 1, {**source, "outcome": access.outcome}
+        for name, tokens in (("simulated", access.predicted), ("optimal", access.optimal)):
+            for state, count in tokens._asdict().items() if tokens is not None else ():
+                if count:
+                    yield f"otelctx.cache.{name}.tokens", count, {**source, "state": state}
+    broken = _break(said)
+    if broken is not None:
+        labels = dict(zip(("category", "break_cause", "evidence"), broken, strict=True))
+        yield "otelctx.cache.breaks", 1, {SERVICE: source[SERVICE], **labels}
+    if r.cause and r.wasted:
+        yield "otelctx.waste.tokens", r.wasted, {**source, "cause": r.cause}
+    if r.cost is None:
+        return
+    if r.cause and r.cost.wasted:
+        yield "otelctx.waste.cost.usd", r.cost.wasted, {**source, "cause": r.cause}
+    for realized, usd in (("true", r.cost.saved), ("false", r.cost.wasted)):
+        if usd > 0:
+            yield "otelctx.savings.usd", usd, {**source, "realized": realized}
+    for part, usd in r.cost.parts.items():
+        if usd:
+            yield "otelctx.cost.usd", usd, {**source, "part": part}
+
+
+def _break(said: Said) -> tuple[str, str, str] | None:
+    """Category, cause and evidence, one of ``_BREAKS``; None where nothing broke."""
+    r = said.reading
+    category = r.break_.kind if r.break_ is not None else OTHER
+    named = [(f.kind, f.evidence) for f in said.findings if f.kind in VALUES["break_cause"]]
+    for cause, evidence in (*named, (r.cause, r.evidence)):
+        for place in (category, OTHER):
+            if (place, cause, evidence) in _BREAK_SETS:
+                return place, cause, evidence
+    return (category, UNKNOWN, UNKNOWN) if r.break_ is not None or r.cause == UNKNOWN else None
+
+
 def _by_state(usage: Usage) -> dict[str, int]:
     """The reported input, each token in one state."""
     if usage.input is None:
@@ -295,6 +335,7 @@ def _content(said: Said, source: dict[str, str]) -> Iterator[tuple[str, int | fl
     found = {f.kind: f.severity for f in said.findings}
     if r.relation == "compacted" or "compaction" in found:
         yield "otelctx.context.compactions", 1, source
+    yield from _cache(said, source)
     for kind, severity in found.items():
         yield "otelctx.findings", 1, {SERVICE: source[SERVICE], "kind": kind, "severity": severity}
 
@@ -307,15 +348,16 @@ _LONGEST_NAME = 200  # characters: Bedrock's profiles have ARNs; what is longer 
 class Caps:
     """Keeps the series few. The first names of each open attribute are kept, later ones are ``other``; closed
     attributes have their closed values. ``sources`` bounds the combinations of service, provider and model, so that
-    no instrument comes near the 2,000 attribute sets after which an SDK gives up. Not thread-safe."""
+    no instrument comes near the 2,000 attribute sets after which an SDK gives up: 127 ways to break for a service, 25 causes
+    for a source. Not thread-safe."""
 
     def __init__(
         self,
-        services: int = 50,
+        services: int = 14,
         providers: int = 20,
         models: int = 30,
         versions: int = 30,
-        sources: int = 140,
+        sources: int = 60,
     ) -> None:
         self._limits = {SERVICE: services, PROVIDER: providers, MODEL: models, VERSION: versions}
         self._seen: dict[str, set[str]] = {key: set() for key in self._limits}

@@ -11,6 +11,7 @@ from otel_ctx.model import Analysis
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs, totals
 from otel_ctx.outputs.text.breaks import breaks
+from otel_ctx.outputs.text.cache import cache
 from otel_ctx.outputs.text.conversations import conversations
 from otel_ctx.outputs.text.findings import STYLES, findings, ignored, ordered, tally, unseen
 from otel_ctx.outputs.text.layout import (
@@ -43,7 +44,7 @@ def render(
     """The report's lines. ``verbose`` 1 shows all of every list and each turn, 2 call ids too; without ``show_text`` no
     prompt text is in it. A ``width`` below ``MIN_WIDTH`` is taken as that."""
     seen = view(analysis, inputs, max(width, MIN_WIDTH), verbose, show_text)
-    for section in (_head, conversations, window, breaks, findings, unseen, _verdict):
+    for section in (_head, conversations, window, breaks, cache, findings, unseen, _verdict):
         for one in section(seen):
             yield fit(one, seen.width)
 

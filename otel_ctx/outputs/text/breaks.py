@@ -100,7 +100,7 @@ def _place(reading: Reading) -> tuple[str, ...]:
 
 
 def _lost(group: list[Reading]) -> int:
-    return sum(r.break_.tokens for r in group if r.break_)
+    return sum(r.wasted if r.access is not None else r.break_.tokens for r in group if r.break_)
 
 
 def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
@@ -115,7 +115,9 @@ def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
     if at.char_offset is not None and at.change == "modified":
         what += f" at character {number(at.char_offset)}"
     yield line("  ", Run(clip(path + name, view.width - 2 - cells(what) - 1), "strong"), what)
-    about = [f"{number(_lost(group))} tokens read again", many(len(group), "time")]
+    lost = _lost(group)
+    about = [f"{number(lost)} tokens read again"] if lost else []
+    about.append(many(len(group), "time"))
     about += view.turns([r.call.id for r in group])
     yield from facts(about, view.width, _INDENT)
     if view.show_text:

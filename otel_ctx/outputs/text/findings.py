@@ -22,6 +22,7 @@ from otel_ctx.outputs.text.layout import (
     more,
     number,
     paragraph,
+    usd,
     wrap,
 )
 from otel_ctx.outputs.text.view import View
@@ -47,7 +48,7 @@ def findings(view: View) -> Iterator[Line]:
 
 def ordered(found: Sequence[Finding]) -> list[Finding]:
     """The most severe first, and of these the costliest."""
-    return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -f.tokens))
+    return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.usd or 0.0), -f.tokens))
 
 
 def tally(found: Sequence[Finding]) -> str:
@@ -75,6 +76,8 @@ def _finding(view: View, finding: Finding) -> Iterator[Line]:
         about.append(kind.strip())
     if finding.tokens:
         about.append(f"{number(finding.tokens)} tokens")
+    if finding.usd:
+        about.append(usd(finding.usd))
     about.append(many(len(finding.calls), "call"))
     about += view.turns(finding.calls)
     yield from facts(about, view.width, _INDENT, "dim")

@@ -5,6 +5,7 @@ What comes from telemetry is escaped before it gets here; who prints the lines g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
@@ -72,6 +73,13 @@ def period(start_unix_nano: int, end_unix_nano: int) -> str:
         return f"{start:%Y-%m-%d %H:%M:%S} UTC"
     same_day = start.date() == end.date()
     return f"{start:%Y-%m-%d %H:%M:%S}{NOTHING}{end:{'%H:%M:%S' if same_day else '%Y-%m-%d %H:%M:%S'}} UTC"
+
+
+def usd(value: float) -> str:
+    """``$12.30``; below ten cents to two figures that count."""
+    if value >= 0.1 or value == 0:
+        return f"${value:,.2f}"
+    return f"${value:.{max(2, 1 - math.floor(math.log10(abs(value))))}f}"
 
 
 def spans_of(numbers: Sequence[int]) -> str:

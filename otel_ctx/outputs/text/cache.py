@@ -1,0 +1,67 @@
+"""What the prompt cache read, what it could have read, and what the difference cost, by cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from otel_ctx.outputs.report import totals
+from otel_ctx.outputs.text.layout import (
+    BLANK,
+    NOTHING,
+    Line,
+    Run,
+    bar,
+    facts,
+    heading,
+    line,
+    many,
+    number,
+    usd,
+)
+from otel_ctx.outputs.text.view import View
+
+_INDENT = 2
+_NAME = 34
+_BAR = 12
+_OUTCOMES = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
+
+
+def cache(view: View) -> Iterator[Line]:
+    readings = view.analysis.readings
+    known = [r for r in readings if r.access is not None]
+    outcomes: Counter[str] = Counter(r.access.outcome for r in known if r.access is not None)
+    if not known or (set(outcomes) == {"not_reported"} and not any(r.wasted for r in known)):
+        return
+    sums = totals(readings, view.analysis.conversations)
+    waste, cost = sums["waste"], sums["cost"]
+    note = NOTHING if cost["usd"] is None else f"{usd(cost['usd'])} at list price"
+    yield from heading("Prompt cache", note, view.width)
+    yield from facts(
+        (f"{outcomes[o]:,} {o.replace('_', ' ')}" for o in _OUTCOMES if outcomes[o]), view.width, _INDENT
+    )
+    reported = [r for r in known if r.access is not None and r.access.reported is not None]
+    read = sum(r.access.reported.read for r in reported if r.access is not None and r.access.reported)
+    best = sum(
+        max(r.access.optimal.read if r.access.optimal else 0, r.access.reported.read)
+        for r in reported
+        if r.access is not None and r.access.reported
+    )
+    words = []
+    if reported:
+        words.append(f"read {number(read)} of {number(best)} tokens that an unbroken, marked prefix gives")
+    if cost["saved_usd"]:
+        words.append(f"saved {usd(cost['saved_usd'])}")
+    yield from facts(words, view.width, _INDENT)
+    if not waste["tokens"]:
+        return
+    yield BLANK
+    total = f"{number(waste['tokens'])} tokens billed again"
+    lost = f", {usd(waste['usd'])} more than reading them" if waste["usd"] is not None else ""
+    yield line("  ", Run(total, "strong"), lost)
+    for cause, part in waste["by_cause"].items():
+        calls = sum(r.cause == cause and r.wasted > 0 for r in readings)
+        amount = f"{number(part['tokens']):>10}  {many(calls, 'call'):<10}"
+        price = "" if part["usd"] is None else usd(part["usd"])
+        gauge = bar(part["tokens"] / waste["tokens"], _BAR, "notice") if view.width >= _NAME + 42 else ()
+        yield line("    ", Run(f"{cause:<{_NAME - 4}}"), *gauge, f"  {amount}  {price}".rstrip())
