@@ -34,6 +34,9 @@ class Limits:
     windows: Mapping[str, int] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     bands: Bands = Bands()
+    transcript_bands: Bands = Bands(
+        low_turns=60, critical_turns=20
+    )  # agents at a keyboard are stopped by hand, in time
     turns: int = 20  # turns that the growth is fitted over
 
 
@@ -99,6 +102,7 @@ def context_of(
     headroom = limit - usage - reserve
     turns = round(max(headroom, 0) / growth, 1) if growth is not None and growth > 0 else None
     share = usage / limit
+    bands = limits.transcript_bands if call.record == "transcript" else limits.bands
     return Context(
         usage,
         method,
@@ -109,7 +113,7 @@ def context_of(
         headroom,
         turns,
         growth,
-        _band(share if sure else min(share, 1.0), headroom, turns, limits.bands),
+        _band(share if sure else min(share, 1.0), headroom, turns, bands),
     )
 
 

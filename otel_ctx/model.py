@@ -205,9 +205,8 @@ class Telling:
     order: int = 0
     where: str = ""
     record: Record = "span"
-    request_id: str = (
-        ""  # what the application or a gateway calls the request: its answer may be told elsewhere
-    )
+    compacted: bool = False  # a summary stands for what was said before
+    request_id: str = ""  # the application's or a gateway's: the answer may be told elsewhere
 
 
 # ---- what the engine makes of it
@@ -416,6 +415,7 @@ class Call:
     limit: int | None
     unassigned_bytes: int = 0
     record: Record = "span"
+    compacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -582,6 +582,9 @@ class Conversation:
     band: Band
     gaps: int
     joined: bool
+    saved_by_restarting: int | None = (
+        None  # tokens that the turns left would not send again after a fresh start
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

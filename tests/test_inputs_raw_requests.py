@@ -17,7 +17,8 @@ from otel_ctx.dialects import exchange
 from otel_ctx.inputs import raw_requests
 from otel_ctx.inputs.exchanges import nanoseconds
 from otel_ctx.inputs.interface import Item, Skipped
-from otel_ctx.model import Call, Segment
+from otel_ctx.model import Call
+from tests.alike import analysed, prompt
 
 CORPUS = Path(__file__).parent / "corpus"
 SECOND = 10**9
@@ -54,13 +55,9 @@ def analyse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
 
     def analyse_(**files: bytes) -> tuple[Analysis, list[Skipped]]:
-        engine, skipped = Engine(), []
         for name, data in files.items():
             (tmp_path / name).write_bytes(data)
-        for batch in read(files):
-            engine.feed(batch.spans, batch.logs)
-            skipped += batch.skipped
-        return engine.close(), skipped
+        return analysed(files)
 
     return analyse_
 
@@ -82,34 +79,15 @@ def texts(analysis: Analysis, call: Call) -> list[tuple[str, str | None]]:
 
 def _told(path: Path) -> tuple[list[tuple[Any, ...]], set[tuple[str, str]]]:
     """What is said of each call, in order; (completeness, provider) of all."""
-    engine = Engine()
-    for batch in read([path]):
-        engine.feed(batch.spans, batch.logs)
-        assert not batch.skipped
-    analysis = engine.close()
+    analysis, skipped = analysed([path])
+    assert not skipped
     number = {r.call.id: n for n, r in enumerate(analysis.readings)}
     told = []
     for r in analysis.readings:
-        segments = tuple(_alike(s, analysis.text(s.digest)) for s in r.call.prompt)
         at = (r.break_.kind, r.break_.change, r.break_.char_offset) if r.break_ else None
         place = number[r.conversation], r.turn, r.relation, r.previous and number[r.previous]
-        told.append((segments, place, at, r.call.usage.input))
+        told.append((prompt(analysis, r.call), place, at, r.call.usage.input))
     return told, {(r.call.completeness.status, r.call.provider) for r in analysis.readings}
-
-
-def _alike(segment: Segment, text: str | None) -> tuple[str, str, object]:
-    """Instrumentations write tools and the JSON of arguments and results anew and name results; media have a hash of their
-    own."""
-    kind = segment.kind
-    if kind in ("image", "file", "thinking"):
-        return kind, "", None
-    try:
-        value = json.loads(text or "")
-    except ValueError:
-        return kind, "", text
-    if kind == "tools":
-        return kind, segment.name, value.get("description")
-    return kind, segment.name if kind == "tool_call" else "", value
 
 
 @pytest.mark.parametrize(
@@ -144,10 +122,7 @@ def test_a_log_of_requests_says_what_the_spans_of_the_session_say(case: str, pro
 
 @pytest.mark.parametrize("case", ["oi-anthropic", "otel-genai-openai-chat-spanonly"])
 def test_a_log_beside_the_spans_of_the_same_requests_counts_nothing_twice(case: str) -> None:
-    engine = Engine()
-    for batch in read([CORPUS / case / "traces.jsonl.gz", CORPUS / case / "requests.jsonl.gz"]):
-        engine.feed(batch.spans, batch.logs)
-    analysis = engine.close()
+    analysis, _ = analysed([CORPUS / case / "traces.jsonl.gz", CORPUS / case / "requests.jsonl.gz"])
     assert len(analysis.readings) == 8
     assert all(len([s for s in c.spans if s.role != "aggregate"]) == 2 for c in calls(analysis))
     assert "double_instrumentation" not in {f.kind for f in analysis.findings}
@@ -158,10 +133,7 @@ def test_bare_bodies_beside_the_spans_of_the_same_requests_count_nothing_twice(t
     with gzip.open(case / "requests.jsonl.gz") as log:
         for n, line in enumerate(log):
             (tmp_path / f"{n}.request.json").write_bytes(orjson.dumps(orjson.loads(line)["body"]))
-    engine = Engine()
-    for batch in read([case / "traces.jsonl.gz", tmp_path]):
-        engine.feed(batch.spans, batch.logs)
-    told = calls(engine.close())
+    told = calls(analysed([case / "traces.jsonl.gz", tmp_path])[0])
     assert len(told) == 8
     assert all(c.usage.input and len(c.spans) == 2 for c in told)
 

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from otel_ctx.model import Analysis
     from otel_ctx.outputs.report import Inputs
 
-FORMATS = ("otlp-json", "otlp-protobuf", "raw-requests")  # as in otel_ctx, which --help does not wait for
+FORMATS = (
+    "otlp-json",
+    "otlp-protobuf",
+    "claude-code",
+    "codex",
+    "gemini-cli",
+    "opencode",
+    "raw-requests",
+)  # as in otel_ctx, which --help does not wait for
 
 
 # ---- what a command that reads may be given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from otel_ctx.calls.completeness import calls_unseen, completeness_of
@@ -26,7 +26,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     best, *rest = group if len(group) == 1 else _best_first(group, usage)
     said = best.telling if not rest else _merged([best.telling, *(t.telling for t in rest)])
     prompt, lost, reasons = prompt_of(best, rest, above)
-    merged = _merge_usage([usage[t.id] for t in (best, *rest)]) if rest else usage[best.id]
+    merged = _merge_usage([usage[t.id] for t in _latest((best, *rest), usage)]) if rest else usage[best.id]
     if merged.input == 0 and len(prompt):
         merged = _unreported(merged)
     model = said.response_model or said.request_model
@@ -71,6 +71,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         reserve=said.reserve,
         limit=said.limit,
         record=said.record,
+        compacted=said.compacted,
     )
 
 
@@ -98,6 +99,7 @@ def _merged(said: list[Telling]) -> Telling:
         ),
         reserve=next((t.reserve for t in said if t.reserve), None),
         limit=next((t.limit for t in said if t.limit), None),
+        compacted=any(t.compacted for t in said),
     )
 
 
@@ -126,6 +128,13 @@ def aggregate_only(a: Told, usage: Usage, rules: Rules) -> Call:
     reasons: tuple[Reason, ...] = tuple(dict.fromkeys((*call.completeness.reasons, "aggregate_only")))
     status: Status = "usage_only" if usage.input is not None or usage.output is not None else "none"
     return replace(call, completeness=Completeness(status, reasons, call.completeness.lost))
+
+
+def _latest(group: Sequence[Told], usage: Mapping[str, Usage]) -> list[Told]:
+    """Without the copies of a message that were made while it still grew: numbers of a transcript only grow."""
+    copies = [t for t in group if t.telling.record == "transcript"]
+    last = max(copies, key=lambda t: usage[t.id].output or 0, default=None)
+    return [t for t in group if t.telling.record != "transcript" or t is last]
 
 
 def _merge_usage(usages: list[Usage]) -> Usage:

@@ -26,7 +26,7 @@ class Told:
     messages: Chain
     answer: tuple[Segment, ...]
     reasons: frozenset[Reason]
-    weight: int = 0  # how much the telling held; of two of one span the heavier counts
+    weight: tuple[int, int] = (0, 0)  # how much the telling held; of two of one span the heavier counts
     id: str = field(init=False)  # "TRACE:SPAN"
     content: int = field(init=False)  # how much of a prompt is here, in bytes
 

@@ -153,6 +153,9 @@ class Threads:
     # ---- which history is continued
 
     def _continued(self, call: Call) -> tuple[End | None, Relation]:
+        summed_up = self._summed_up(call) if call.compacted else None
+        if summed_up is not None:
+            return summed_up, "compacted"
         if call.previous_response_id:
             ends = self._by_response.get(call.previous_response_id)
             if ends:
@@ -291,6 +294,13 @@ class Threads:
                 return best[2], "continues"
             return best[2], "rewrites"
         return self._compaction(call, carries)
+
+    def _summed_up(self, call: Call) -> End | None:
+        """What the summary stands for, where the call itself says that it begins with one: the session as it was."""
+        for e in reversed(self._by_group.get(("hint", call.conversation_hint))):
+            if _before(e.call, call) and e.call.agent == call.agent:
+                return e
+        return None
 
     def _compaction(self, call: Call, carries: bool) -> tuple[End, Relation] | None:
         """A summary in the place of a long history: same agent, same session or trace, same tools, a much smaller window."""

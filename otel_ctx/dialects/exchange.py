@@ -12,6 +12,7 @@
 ``exchange.model``          also ``.provider``, ``.agent``, ``.conversation`` and ``.id``, as the log names them
 ``exchange.lost``           sections that the format does not have, and ``exchange.reasons`` why
 ``exchange.limit``          the model's window, where the record says it
+``exchange.compacted``      True where a summary has taken the place of what was said before
 ==========================  ==================================================================================
 """
 
@@ -97,6 +98,7 @@ def read(span: Span) -> Telling | None:
         lost=frozenset(lost),
         where=span.where,
         record="request" if dialect == RAW else "transcript",
+        compacted=a.get(f"{_PREFIX}compacted") is True,
         request_id=text(a, f"{_PREFIX}id"),
     )
 

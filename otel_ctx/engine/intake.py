@@ -118,13 +118,13 @@ class Intake:
         return encoding
 
 
-def _weight(telling: Telling) -> int:
-    """How much a span tells: one that comes twice, cut or masked on one of its ways, is told by the fuller."""
+def _weight(telling: Telling) -> tuple[int, int]:
+    """How much a span tells: one that comes twice, cut or masked on one of its ways, is told by the fuller; of a message
+    that was copied while it still grew, by the later."""
     values = (telling.tools, telling.system, telling.messages, telling.output)
-    numbers = telling.usage is not None and telling.usage.input is not None
-    return (
-        sum(len(raw.value) for raw in values if raw is not None and hasattr(raw.value, "__len__")) + numbers
-    )
+    usage = telling.usage
+    size = sum(len(raw.value) for raw in values if raw is not None and hasattr(raw.value, "__len__"))
+    return size + (usage is not None and usage.input is not None), (usage.output or 0) if usage else 0
 
 
 _HINTS = ("gen_ai.", "llm.", "ai.prompt", "ai.model", "openinference.", "traceloop.")

@@ -42,6 +42,7 @@ class _Thread:
 
     number: int
     calls: list[str] = field(default_factory=list)
+    base: int | None = None  # tokens that it began with
     peak: int | None = None
     usages: list[int] = field(default_factory=list)  # of the last turns, one each
     usages_to: int = 0  # the turn of the last of them
@@ -182,6 +183,8 @@ class Judge:
         usage = reading.context.usage
         if usage is not None and call.status == "ok":
             thread.peak = max(thread.peak or 0, usage)
+            if reading.turn == 1 and reading.relation == "new":
+                thread.base = usage
             if reading.turn == thread.usages_to:
                 del thread.usages[-1]
             thread.usages.append(usage)
@@ -268,4 +271,12 @@ def _conversation(id_: str, t: _Thread) -> Conversation:
         band=context.band,
         gaps=t.gaps,
         joined=t.joined,
+        saved_by_restarting=_saved(t, context.headroom_turns),
     )
+
+
+def _saved(t: _Thread, turns: float | None) -> int | None:
+    """Each turn that is left would send what has gathered since the first; a new conversation grows just so, without it."""
+    if turns is None or t.base is None or not t.usages:
+        return None
+    return round(max(0, t.usages[-1] - t.base) * turns)

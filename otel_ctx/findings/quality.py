@@ -47,10 +47,12 @@ def content_not_captured(step: Step) -> Iterator[Finding]:
             _fix(step, "content"),
         )
     elif "not_captured" in reasons and seen.lost != {"tools"}:
+        counted = (
+            "; the provider counts more tokens than the recorded text has" if call.record == "span" else ""
+        )
         yield _finding(
-            step, "content_not_captured", "info", "Part of the prompt is not recorded",
-            f"{_scope(step)}; the provider counts more tokens than the recorded text has", _fix(step, "part"),
-            "inferred",
+            step, "content_not_captured", "info", "Part of the prompt is not recorded", f"{_scope(step)}{counted}",
+            _fix(step, "part"), "inferred" if counted else "reported",
         )  # fmt: skip
     if "schema_missing" in reasons and not unseen:
         yield _finding(
@@ -205,11 +207,16 @@ def _finding(
 
 def _scope(step: Step) -> str:
     scope, version = step.call.scope, step.call.scope_version
+    if step.call.record == "transcript":
+        return f"Told by a transcript of {step.call.dialect}"
+    if step.call.record == "request":
+        return "Told by a log of requests"
     return f"Recorded by {scope} {version}".rstrip() if scope else "Recorded by an unnamed instrumentation"
 
 
 def _fix(step: Step, lost: Lost) -> str:
-    return fix_for(lost, step.call.scope, step.call.scope_version)
+    scope = step.call.scope if step.call.record == "span" else step.call.dialect
+    return fix_for(lost, scope, step.call.scope_version)
 
 
 def _times(n: int) -> str:

@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from otel_ctx.errors import InputError
-from otel_ctx.inputs import compression, jsontext, otlp_json, otlp_protobuf, raw_requests
+from otel_ctx.inputs import (
+    claude_code,
+    codex,
+    compression,
+    gemini_cli,
+    jsontext,
+    opencode,
+    otlp_json,
+    otlp_protobuf,
+    raw_requests,
+)
 from otel_ctx.inputs.interface import (
     BUFFER,
     HEAD,
@@ -43,6 +53,10 @@ FORMATS: tuple[Format, ...] = (
     compression.ZSTD,
     otlp_protobuf.FORMAT,
     otlp_json.FORMAT,
+    claude_code.FORMAT,
+    codex.FORMAT,
+    gemini_cli.FORMAT,
+    opencode.FORMAT,
     raw_requests.FORMAT,
 )
 

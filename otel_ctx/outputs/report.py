@@ -323,7 +323,7 @@ def _conversation(c: Conversation) -> dict[str, Any]:
         "headroom": c.headroom,
         "headroom_turns": c.headroom_turns,
         "band": c.band,
-        "saved_by_restarting": None,
+        "saved_by_restarting": c.saved_by_restarting,
         "gaps": c.gaps,
         "joined": c.joined,
     }

@@ -116,6 +116,8 @@ def _block(view: View, conversation: Conversation, level: int) -> Iterator[Line]
         about.append(_headroom(context))
     if conversation.usage_peak is not None and conversation.usage_peak != conversation.usage_last:
         about.append(f"peak {number(conversation.usage_peak)}")
+    if conversation.saved_by_restarting and last.call.record == "transcript":
+        about.append(f"a fresh start saves {number(conversation.saved_by_restarting)} over these turns")
     yield from facts(
         about, view.width, indent, style if conversation.band in ("exceeded", "critical") else ""
     )
@@ -131,7 +133,8 @@ def _title(view: View, conversation: Conversation, step: int) -> Line:
     band = f"  {conversation.band:<{_INDENT - 4}}  "
     branch = " " * (step - 2) + "└ " if step else ""
     turns = many(len(conversation.calls), "turn")
-    name = who(conversation) or "unnamed service"
+    call = view.last(conversation).call
+    name = who(conversation) or ("unnamed service" if call.record == "span" else call.dialect)
     model = escape(some(conversation.models)) or "model unknown"
     end = f"  {mark(conversation)}"
     room = view.width - cells(band + branch + end) - cells(DOT + turns)
@@ -183,7 +186,8 @@ def _turns_left(turns: float) -> str:
 def _small_print(conversation: Conversation, last: Reading) -> Iterator[str]:
     context = last.context
     if conversation.limit:
-        yield _SOURCES.get(context.limit_source, "limit of unknown origin")
+        told = _SOURCES.get(context.limit_source, "limit of unknown origin")
+        yield told.replace("span", last.call.record)
         if context.reserve:
             yield f"{number(context.reserve)} reserved for the answer"
     else:
