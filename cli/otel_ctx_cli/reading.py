@@ -61,7 +61,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "format_",
             metavar="NAME",
             callback=_formats,
-            help=f"{' or '.join(FORMATS)}: the format of the input. [default: told by its content]",
+            help=f"The format of the input: {', '.join(FORMATS)}. [default: told by its content]",
         ),
         click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path()),
     ):
