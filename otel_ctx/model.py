@@ -194,6 +194,7 @@ class Telling:
     usage: UsageClaim | None = None
     reserve: int | None = None  # max output tokens the request reserves
     limit: int | None = None  # context window, where the span itself says it
+    stateless: bool = False  # the API that was called keeps no history: each request holds all of it
     tools: Raw | None = None
     system: Raw | None = None
     messages: Raw | None = None

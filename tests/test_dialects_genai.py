@@ -515,6 +515,26 @@ def test_dropped_events_take_the_head() -> None:
     assert "head" in said.lost
 
 
+def test_events_that_are_not_whole_say_so() -> None:
+    details = "gen_ai.client.inference.operation.details"
+    cut = Event("gen_ai.user.message", 2, {"role": "user"}, dropped_attributes=1)
+    kept = Event("gen_ai.assistant.message", 3, {"content": "hi"})
+    lone = Event(details, 1, {"gen_ai.system_instructions": "[]"})
+
+    assert told({}, cut, kept).lost >= {"messages"}
+    assert "attributes_dropped" in told({}, cut, kept).reasons
+    assert told({}, lone, dropped_events=2).lost >= {"messages", "tools"}
+    assert "attributes_dropped" in told({}, lone, dropped_events=2).reasons
+
+
+def test_events_of_other_things_that_were_dropped_are_no_loss() -> None:
+    said = told(
+        {"gen_ai.usage.input_tokens": 9}, Event("gen_ai.content.completion.chunk", 2, {}), dropped_events=2
+    )
+
+    assert not said.reasons
+
+
 def test_details_in_three_span_events() -> None:
     name = "gen_ai.client.inference.operation.details"
     said = told(

@@ -5,9 +5,19 @@ second instrumentation, by log records that hold its content, and once more in t
 count; a parent's sum is a check.
 """
 
+from otel_ctx.calls.completeness import accounted_for, with_cut, without_server
 from otel_ctx.calls.content import content_of
 from otel_ctx.calls.fold import Folded, fold
 from otel_ctx.calls.groups import awaits_its_end
 from otel_ctx.calls.told import Told
 
-__all__ = ["Folded", "Told", "awaits_its_end", "content_of", "fold"]
+__all__ = [
+    "Folded",
+    "Told",
+    "accounted_for",
+    "awaits_its_end",
+    "content_of",
+    "fold",
+    "with_cut",
+    "without_server",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from otel_ctx.model import (
     KIND_INDEX,
     Chain,
@@ -30,10 +32,12 @@ def completeness_of(
     lost: frozenset[str],
     *,
     stateful: bool,
+    remembers: bool,
     believed: bool,
 ) -> Completeness:
     """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole, where the
-    number can be ``believed``. ``stateful``: the call names a response before it."""
+    number can be ``believed``. ``stateful``: the call names a response before it; ``remembers``: its API may keep
+    histories."""
     why, gone = set(reasons), set(lost)
     chain = prompt.messages
     if chain.length == chain.unmeasured:
@@ -86,12 +90,50 @@ def completeness_of(
         why.add("server_side")
         gone.add("head")
     elif short and not why - {"schema_missing"} and not (why and missing <= _FAR_SHARE * (usage.input or 0)):
-        why.add("not_captured" if _carries_answers(chain) else "server_side")
-        gone.add("head")
+        sent_whole = _carries_answers(chain)
+        why.add("server_side" if remembers and not sent_whole else "not_captured")
+        gone.add("head" if remembers or sent_whole else "messages")
     if chain.unmeasured and any(s.kind in ("image", "file") and s.bytes <= 0 for s in chain):
         why.add("media_placeholder")
     hidden = why - {"media_placeholder", "guessed", "late"}
     return Completeness("partial" if hidden or gone else "full", _ordered(why), frozenset(gone))
+
+
+def accounted_for(prompt: Prompt, usage: Usage) -> bool:
+    """Do the tokens of what was seen add up to those that the provider reports?"""
+    if usage.input is None:
+        return False
+    missing = usage.input - prompt.counted
+    if not prompt.exact:
+        return missing <= 0
+    return missing <= _GAP_TOKENS + _GAP_A_MESSAGE * prompt.messages.messages
+
+
+def with_cut(seen: Completeness, sections: frozenset[str], *, stateful: bool) -> Completeness:
+    """``seen`` of a call whose texts of these sections were cut at a limit, which then is why tokens are missing.
+    ``stateful``: it says itself that there is a history on the server."""
+    why, gone = set(seen.reasons), set(seen.lost)
+    if not stateful and seen.reasons in (("not_captured",), ("server_side",)):
+        why = set()
+        gone.discard("head")
+    return Completeness("partial", _ordered(why | {"value_cut"}), frozenset(gone | sections))
+
+
+def without_server(seen: Completeness) -> Completeness:
+    """``seen``, where nothing but missing tokens spoke of a history on the server."""
+    why: set[Reason] = {"not_captured", *seen.reasons}
+    return replace(seen, reasons=_ordered(why - {"server_side"}))
+
+
+_STATELESS_IDS = ("chatcmpl-", "msg_")  # of responses of Chat Completions and of Anthropic's Messages
+_STATELESS = frozenset({"anthropic", "google", "bedrock"})  # what is served by these alone
+
+
+def may_remember(response_id: str, provider: str) -> bool:
+    """Can the API that was called keep the history on its server? The id of its response tells which API it was."""
+    if response_id:
+        return not response_id.startswith(_STATELESS_IDS)
+    return provider not in _STATELESS
 
 
 def calls_unseen(chain: Chain) -> bool:

@@ -37,9 +37,11 @@ def fold(
     rules: Rules,
     extend: Extend,
     above: Container[tuple[str, str]] = (),
+    *,
+    whole: bool = True,
 ) -> Folded:
     """``told``: everything told, in any order; ``parents``: (trace, span) -> parent span id of every span seen; ``above``:
-    spans known to stand above a call, though it may not be in ``told``."""
+    spans known to stand above a call, though it may not be in ``told``; ``whole``: no call that was told is missing."""
     spans, orphans = join_content(told, extend)
     calls = [t for t in spans if t.telling.role == "call"]
     sums = [t for t in spans if t.telling.role == "aggregate"]
@@ -68,7 +70,7 @@ def fold(
     members = {
         f"{s.trace_id}:{s.span_id}": call.id for call in made for s in call.spans if s.role != "aggregate"
     }
-    return Folded(made, orphans, _check_sums(sums, below, usage), members)
+    return Folded(made, orphans, _check_sums(sums, below, usage, whole=whole), members)
 
 
 def _by_start(call: Call) -> tuple[int, int, str, int, str]:
@@ -99,19 +101,35 @@ def _sums_above(
 
 
 def _check_sums(
-    sums: list[Told], below: Mapping[str, list[Call]], usage: Mapping[str, Usage]
+    sums: list[Told], below: Mapping[str, list[Call]], usage: Mapping[str, Usage], *, whole: bool
 ) -> dict[str, list[str]]:
-    """Contradictions, by the first call below each sum.
-
-    Frameworks write the sum, one call's numbers, or a sum over the agent's whole life: none is wrong by itself."""
+    """Contradictions, by the first call below each sum. Frameworks write the sum, one call's numbers, or a sum over the
+    agent's whole life: none is wrong by itself. More than the calls have is told where all of them are here."""
     out: dict[str, list[str]] = {}
+    before: dict[tuple[str, str, str], list[Usage]] = defaultdict(list)
     for a in sums:
-        mine = usage[a.id].input
-        if mine is None or a.id not in below:
-            continue
-        inputs = [c.usage.input for c in below[a.id]]
-        total = sum(i or 0 for i in inputs)
-        if None not in inputs and mine < total and mine not in inputs:
-            words = f"input {mine:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls"
-            out.setdefault(min(below[a.id], key=_by_start).id, []).append(words)
+        calls, mine = below.get(a.id, ()), usage[a.id]
+        earlier = before[a.telling.scope, a.telling.service, a.telling.agent or a.telling.operation]
+        words: list[str] = []
+        for name in ("input", "output"):
+            number, parts = getattr(mine, name), [getattr(c.usage, name) for c in calls]
+            if number is None or not parts or None in parts:
+                continue
+            total = sum(parts)
+            meant = {total, *parts, *(total + (getattr(u, name) or 0) for u in earlier)}
+            meant.add(sum(getattr(c.usage, name) for c in calls if _is_right_above(a, c)))
+            if name == "input":
+                meant.add(total - sum((c.usage.cache_read or 0) + (c.usage.cache_write or 0) for c in calls))
+            if number not in meant and (number < total or whole):
+                words.append(
+                    f"{name} {number:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls"
+                )
+        if words:
+            out.setdefault(min(calls, key=_by_start).id, []).append("; ".join(words))
+        earlier.append(mine)
     return out
+
+
+def _is_right_above(a: Told, call: Call) -> bool:
+    nearest_sum = next((s for s in call.spans if s.role == "aggregate"), None)
+    return nearest_sum is not None and f"{nearest_sum.trace_id}:{nearest_sum.span_id}" == a.id

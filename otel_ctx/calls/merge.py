@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from otel_ctx.calls.completeness import calls_unseen, completeness_of
+from otel_ctx.calls.completeness import calls_unseen, completeness_of, may_remember
 from otel_ctx.calls.sections import prompt_of
 from otel_ctx.calls.told import Told
 from otel_ctx.model import (
@@ -63,7 +63,14 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         end_unix_nano=said.end_unix_nano,
         first_token_unix_nano=said.first_token_unix_nano,
         completeness=completeness_of(
-            prompt, merged, reasons, lost, stateful=bool(said.previous_response_id), believed=not beyond
+            prompt,
+            merged,
+            reasons,
+            lost,
+            stateful=bool(said.previous_response_id),
+            remembers=not any(t.telling.stateless for t in (best, *rest))
+            and may_remember(said.response_id, rules.provider_of(said.provider, model)),
+            believed=not beyond,
         ),
         usage=merged,
         prompt=prompt,

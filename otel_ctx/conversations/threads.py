@@ -246,9 +246,28 @@ class Threads:
         """Without content only ids are left: the conversation's, else the trace's."""
         for group in _groups(call):
             for e in reversed(self._by_group.get(group)):
-                if _before(e.call, call) and e.call.agent == call.agent and not _other_hint(e.call, call):
+                if (
+                    _before(e.call, call)
+                    and e.call.agent == call.agent
+                    and not _other_hint(e.call, call)
+                    and self._same_run(e.call, call)
+                ):
                     return e, "continues"
         return None, "new"
+
+    def _same_run(self, old: Call, new: Call) -> bool:
+        """Could the tree of spans have both in one run of an agent? A sub-agent's calls hang deeper than those around them;
+        and where each hangs below a span of its own, as steps do, the window of a sub-agent starts anew."""
+        if old.trace_id != new.trace_id:
+            return True
+        mine, theirs = ([key for _, key in self._ancestors(call)] for call in (new, old))
+        common = next((key for key in mine if key in theirs), None)
+        if common is None:
+            return True
+        steps = mine.index(common)
+        if steps != theirs.index(common):
+            return False
+        return steps == 0 or (new.usage.input or 0) > (old.usage.input or 0)
 
     def _by_server(self, call: Call) -> End | None:
         """The history lies on the server: a tool result names the tool call that it answers; a growing input in the same

@@ -7,6 +7,7 @@ Order matters only where one span wears two dialects at once: the first reader t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from otel_ctx.dialects import (
     adk,
@@ -33,6 +34,7 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
     vercel.read,
     openllmetry.read,
     anthropic_sdk.read,
+    claude_code.read,
     langfuse.read,
     langsmith.read,
     langgraph.read,
@@ -46,8 +48,24 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
 LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (claude_code.read_log, genai_events.read_log)
 
 
+_LIMIT = 128  # attributes of a span, where nobody has set another limit
+
+
 def read(span: Span) -> Telling | None:
-    """What ``span`` tells of a model call; None where it tells of none."""
+    """What ``span`` tells of a model call; None where it tells of none.
+
+    A span that is full to its limit, and lacks what it must have had, has lost it, whatever its counter says: not every way
+    keeps that number."""
+    telling = _read(span)
+    if telling is None or telling.role != "call" or span.dropped_attributes or len(span.attributes) != _LIMIT:
+        return telling
+    cut = _read(replace(span, dropped_attributes=1))
+    if cut is None or (telling.usage is not None and "head" not in cut.lost):
+        return telling
+    return cut
+
+
+def _read(span: Span) -> Telling | None:
     for reader in READERS:
         telling = reader(span)
         if telling is not None:

@@ -1,21 +1,49 @@
-"""Claude Code's log records that hold whole requests and responses (``OTEL_LOG_RAW_API_BODIES``), as text or in files.
+"""Claude Code: spans that tell the figures and nothing of the prompt, and log records that hold whole requests and responses
+(``OTEL_LOG_RAW_API_BODIES``), as text or in files.
 
-Its spans tell the figures and nothing of the prompt (``genai`` reads them); the records belong to the span of their request.
-Text is cut at 61,440 characters, in the middle of the JSON, and then says so.
+The records belong to the span of their request. Text is cut at 61,440 characters, in the middle of the JSON, and then says so.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from otel_ctx.dialects.fields import service, text
-from otel_ctx.model import LogRecord, Raw, Reason, Stored, Telling
+from otel_ctx.dialects import semconv
+from otel_ctx.dialects.fields import number, service, text
+from otel_ctx.model import LogRecord, Raw, Reason, Span, Stored, Telling, UsageClaim
 from otel_ctx.parts import read_body, read_usage, unpack
 
 _SCOPE = "com.anthropic.claude_code"
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 _SECTIONS = ("tools", "system", "messages")
 _CUT = re.compile(r"\s*\[TRUNCATED - [^\]]*\]$")
+
+
+def read(span: Span) -> Telling | None:
+    """What ``span`` tells of a request; None where it is none of Claude Code's, or of no request.
+
+    Before they had the conventions' names (2.1.114 has not), its numbers were those of the API, beside the cached ones."""
+    a = span.attributes
+    if not span.scope_name.startswith(_SCOPE) or text(a, "span.type") != "llm_request":
+        return None
+    telling = semconv.telling(span, "claude_code", "call")
+    usage = telling.usage or UsageClaim(
+        input=number(a, "input_tokens"),
+        output=number(a, "output_tokens"),
+        cache_read=number(a, "cache_read_tokens"),
+        cache_write=number(a, "cache_creation_tokens"),
+        semantics="exclusive",
+        semantics_evidence="the API's own numbers, which exclude cached tokens",
+    )
+    return replace(
+        telling,
+        operation=telling.operation or "chat",
+        provider=telling.provider or "anthropic",
+        request_model=telling.request_model or text(a, "model"),
+        conversation_hint=telling.conversation_hint or text(a, "session.id"),
+        usage=usage if usage.input is not None or usage.output is not None else None,
+    )
 
 
 def read_log(record: LogRecord) -> Telling | None:

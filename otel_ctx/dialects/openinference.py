@@ -456,7 +456,7 @@ def _flat_messages(span: Span, flat: _Flat, wire: _Wire, prompt: _Prompt) -> Non
         prompt.reasons.add("guessed")  # the role
     if "system" not in facts:
         prompt.system = first(a, "gen_ai.system_instructions")
-    if span.dropped_attributes:
+    if span.dropped_attributes or start > 1:  # one may be missing by right: the place of instructions
         if text(span.resource, "telemetry.sdk.language") in _NEWEST_DROPPED or not flat.outputs:
             prompt.miss("attributes_dropped", "messages")
         if start or headless or "gap" in facts:

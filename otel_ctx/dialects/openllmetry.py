@@ -78,6 +78,7 @@ def read(span: Span) -> Telling | None:
         conversation_hint=text(a, *semconv.CONVERSATION),
         usage=semconv.usage(a),
         reserve=reserve if reserve is not None and reserve > 0 else None,
+        stateless=request_type in ("chat", "completion"),  # of the Responses API it says nothing
         tools=Raw("tools", tools) if tools else None,
         messages=Raw("messages", messages) if messages else None,
         output=Raw("messages", answer) if answer else None,
@@ -120,7 +121,7 @@ def _prompt(
     if any(".tool_calls." in key for key in flat.prompt):
         facts |= {"calls"}
     calls = "calls" in facts or any(".tool_calls." in key for key in flat.completion)
-    if damaged or (first and span.dropped_attributes):
+    if damaged or first:
         reasons.add("attributes_dropped")
         lost.update(("head", "system"))
     if damaged:

@@ -331,10 +331,14 @@ def _from_events(span: Span, found: dict[str, Raw], reasons: set[Reason], lost: 
     messages: list[Any] = []
     answers: list[Any] = []
     provider = text(span.attributes, *PROVIDER)
+    details = damaged = False
     for event in span.events:
         if event.name == event_messages.DETAILS:
+            details = True
+            damaged |= bool(event.dropped_attributes)
             _collect(event.attributes, found, reasons, lost)
         elif event_messages.is_message(event.name):
+            damaged |= bool(event.dropped_attributes)
             if event_messages.is_copy(event.name, event.attributes, provider):
                 continue
             message = event_messages.message(event.name, None, event.attributes)
@@ -346,8 +350,13 @@ def _from_events(span: Span, found: dict[str, Raw], reasons: set[Reason], lost: 
     if messages and "messages" not in found:
         found["messages"] = Raw("messages", messages)
         if span.dropped_events:  # the SDK keeps the newest
-            reasons.add("attributes_dropped")
             lost.add("head")
+        if damaged:
+            lost.add("messages")
+    elif details and (span.dropped_events or damaged):
+        lost.update({"tools", "system", "messages"} - found.keys())
+    if lost and (span.dropped_events or damaged):
+        reasons.add("attributes_dropped")
     if answers and "output" not in found:
         found["output"] = Raw("messages", answers)
 

@@ -12,6 +12,7 @@ from otel_ctx.cache import Simulator
 from otel_ctx.context import context_of
 from otel_ctx.conversations import Placed, Threads, find_break, shared_segments
 from otel_ctx.cost import cost_of
+from otel_ctx.engine.evidence import Evidence
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
 from otel_ctx.findings import CHECKS, Step, blame, unpriced_model
@@ -73,6 +74,7 @@ class Judge:
         self._texts = texts
         self._placing = Threads(parents, texts.get, size=_HISTORIES if most is None else most + most // 5)
         self._threads: dict[str, _Thread] = {}
+        self._evidence = Evidence(texts.get)
         self._factors = _Factors()
         self._cache = Simulator(rules, _HISTORIES if most is None else most + most // 5)
         self._most = most
@@ -81,7 +83,8 @@ class Judge:
 
     def judge(self, call: Call, conflicts: Sequence[str] = ()) -> Said:
         """``conflicts``: contradictions between the call's numbers and sums above it, in words."""
-        placed = self._placing.place(call)
+        placed = self._placing.place(self._evidence.of_lengths(call))
+        placed = replace(placed, call=self._evidence.of_servers(placed))
         thread = self._thread(placed.conversation)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]

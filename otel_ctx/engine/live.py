@@ -111,7 +111,7 @@ class LiveEngine:
 
     def _fold(self, told: list[Told]) -> Folded:
         intake = self._intake
-        return fold(told, intake.parents, intake.rules, intake.joined, intake.above)
+        return fold(told, intake.parents, intake.rules, intake.joined, intake.above, whole=False)
 
     def _around(self, fresh: list[Told]) -> list[Told]:
         """What was told of requests at the same time, in the same traces or still without an answer: more than that cannot be

@@ -12,6 +12,11 @@ _UNSEEN = ("usage_only", "none")
 _MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
 _FEW = 64  # tokens
 
+_OF_SUMS = (
+    "Where the parent has more, look for calls that are not in this dump: dropped by sampling, or made by a client that is "
+    "not instrumented. Where it has less, report it to the instrumentation. The calls are what is counted here."
+)
+
 _CONTENT: dict[Reason, tuple[str, Lost]] = {
     "redacted": ("Message contents are masked", "masked"),
     "logs_missing": ("Message contents are in log records that were not given", "logs"),
@@ -117,9 +122,10 @@ def usage_missing(step: Step) -> Iterator[Finding]:
     if call.status != "ok" or "aggregate_only" in call.completeness.reasons:
         return
     if call.usage.input is None or (call.usage.input == 0 and len(call.prompt) > 0):
+        lost: Lost = "attributes" if "attributes_dropped" in call.completeness.reasons else "usage"
         yield _finding(
             step, "usage_missing", "info", "Calls report no input tokens",
-            f"{_scope(step)}; depth is counted from the text, as far as it was recorded", _fix(step, "usage"),
+            f"{_scope(step)}; depth is counted from the text, as far as it was recorded", _fix(step, lost),
         )  # fmt: skip
 
 
@@ -142,9 +148,9 @@ def usage_inconsistent(step: Step) -> Iterator[Finding]:
             step,
             "usage_inconsistent",
             "warning",
-            "The sum on a parent span is less than its calls",
+            "The sum on a parent span is not that of its calls",
             words,
-            fix,
+            _OF_SUMS,
             "reported",
         )
 

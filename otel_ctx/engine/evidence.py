@@ -1,0 +1,128 @@
+"""What the calls before it say of how completely a call was recorded.
+
+Calls must come in the order of their starts, so that the same dump has the same answer in whatever order it arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from otel_ctx.calls import accounted_for, with_cut, without_server
+from otel_ctx.conversations import Placed, common_prefix
+from otel_ctx.engine.assemble import Memo
+from otel_ctx.model import Call, Chain, Segment
+
+_SHORTEST = 128  # characters: nobody sets a lower limit
+_ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
+_ALIKE = 0.5  # of two texts that have more than this in common one is the other, changed
+_REMEMBERED = 4096
+_NOT_TEXT = ("image", "file", "thinking")
+
+
+@dataclass(frozen=True, slots=True)
+class _Longest:
+    """The greatest length in characters, and texts of that length (two at most) that have little in common."""
+
+    length: int = 0
+    digests: tuple[str, ...] = ()
+
+
+class Evidence:
+    """``text`` gives a segment's text by its digest while it is kept."""
+
+    def __init__(self, text: Callable[[str], str | None]) -> None:
+        self._text = text
+        self._chains: Memo[bytes, _Longest] = Memo(_REMEMBERED)
+        self._services: Memo[str, _Longest] = Memo(_REMEMBERED)
+        self._served: Memo[tuple[str, str], bool] = Memo(_REMEMBERED)
+
+    # ---- texts that end at one length
+
+    def of_lengths(self, call: Call) -> Call:
+        """``call``, said to be cut where its longest texts are as long as others that have nothing to do with them: a limit
+        on the length of values leaves no other trace in plain text. One whose tokens add up was not cut."""
+        prompt = call.prompt
+        mine = {
+            "tools": self._longest(_Longest(), prompt.tools),
+            "system": self._longest(_Longest(), prompt.system),
+            "messages": self._of_chain(prompt.messages),
+        }
+        known = self._services.get(call.service) or _Longest()
+        for longest in mine.values():
+            known = self._both(known, longest)
+        self._services.put(call.service, known)
+        cut = frozenset(s for s, longest in mine.items() if longest.length == known.length)
+        if len(known.digests) < 2 or not _may_be_limit(known.length) or not cut:
+            return call
+        if accounted_for(prompt, call.usage):
+            return call
+        return replace(call, completeness=with_cut(call.completeness, cut, stateful=_is_stateful(call)))
+
+    def _of_chain(self, chain: Chain) -> _Longest:
+        links = []
+        link: Chain | None = chain
+        known = _Longest()
+        while link is not None and link.length:
+            found = self._chains.get(_name(link))
+            if found is not None:
+                known = found
+                break
+            links.append(link)
+            link = link.base
+        for link in reversed(links):
+            known = self._longest(known, link.new)
+            self._chains.put(_name(link), known)
+        return known
+
+    def _longest(self, known: _Longest, segments: Iterable[Segment]) -> _Longest:
+        for s in segments:
+            text = self._text(s.digest) if s.kind not in _NOT_TEXT else None
+            if text is not None and len(text) >= known.length:
+                known = self._both(known, _Longest(len(text), (s.digest,)))
+        return known
+
+    def _both(self, a: _Longest, b: _Longest) -> _Longest:
+        if a.length != b.length:
+            return a if a.length > b.length else b
+        others = (d for d in b.digests if d not in a.digests and all(self._unlike(d, e) for e in a.digests))
+        return _Longest(a.length, (*a.digests, *others)[:2])
+
+    def _unlike(self, a: str, b: str) -> bool:
+        x, y = self._text(a), self._text(b)
+        if x is None or y is None:
+            return False
+        front = common_prefix(x, y)
+        back = common_prefix(x[front:][::-1], y[front:][::-1])
+        return front + back <= _ALIKE * len(x)
+
+    # ---- histories on a server
+
+    def of_servers(self, placed: Placed) -> Call:
+        """The call that was placed. That its history lies on a server is believed where it names it, begins with the result of
+        a call that is not there, or goes on from a call that was seen, or where its service does so otherwise. Else tokens
+        are missing that were not recorded: instructions, mostly."""
+        call = placed.call
+        if "server_side" not in call.completeness.reasons:
+            return call
+        key = call.service, call.scope
+        sure = placed.previous is not None or _is_stateful(call)
+        if sure:
+            self._served.put(key, True)
+        if sure or key in self._served:
+            return call
+        return replace(call, completeness=without_server(call.completeness))
+
+
+def _is_stateful(call: Call) -> bool:
+    first = call.prompt.messages.first
+    return bool(call.previous_response_id) or (first is not None and first.kind == "tool_result")
+
+
+def _may_be_limit(length: int) -> bool:
+    return length >= _SHORTEST and any(length % n in (0, n - 1) for n in _ROUND)
+
+
+def _name(chain: Chain) -> bytes:
+    """Of what it holds, system prompts included: its key leaves them out."""
+    return chain.key + chain.length.to_bytes(4, "big") + chain.bytes.to_bytes(8, "big")
