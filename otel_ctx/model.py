@@ -195,6 +195,7 @@ class Telling:
     reserve: int | None = None  # max output tokens the request reserves
     limit: int | None = None  # context window, where the span itself says it
     stateless: bool = False  # the API that was called keeps no history: each request holds all of it
+    parameters: tuple[tuple[str, str], ...] = ()  # settings that are part of a cached prefix: (name, digest)
     tools: Raw | None = None
     system: Raw | None = None
     messages: Raw | None = None
@@ -414,6 +415,7 @@ class Call:
     answer: tuple[Segment, ...]
     reserve: int | None
     limit: int | None
+    parameters: tuple[tuple[str, str], ...] = ()
     unassigned_bytes: int = 0
     record: Record = "span"
     compacted: bool = False

@@ -10,7 +10,7 @@ from otel_ctx.cache.cause import Facts, Verdict, verdict
 from otel_ctx.cache.mechanism import Lifetime, Mechanism, mechanism_of
 from otel_ctx.cache.path import Path
 from otel_ctx.cache.store import Entry, Store
-from otel_ctx.model import Access, Break, CacheTokens, Call, Outcome, Relation, Tokens
+from otel_ctx.model import KIND_INDEX, Access, Break, CacheTokens, Call, Outcome, Relation, Tokens
 from otel_ctx.rules import Family, Rules
 from otel_ctx.rules.names import normalise_model_id
 
@@ -20,7 +20,12 @@ _LEAST_SLACK, _SLACK = 128, 0.02  # providers add tokens of their own, and place
 _EFFORT_SLACK = 0.25
 _ALL = 1 << 40
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
+_IMAGE = KIND_INDEX["image"]
 _ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
+_WITHIN = {
+    "parallel_tool_calls": "parallel_tool_calls", "text.format": "response_format", "reasoning.effort": "effort",
+    "verbosity": "verbosity",
+}  # fmt: skip
 _UNKNOWN = Mechanism("effort", 0, 1, 1 << 30, {})
 
 
@@ -33,6 +38,8 @@ class _Past:
     total: int
     entry: Entry | None
     path: Path | None
+    settings: tuple[tuple[str, str], ...] = ()  # that are part of the cached prefix
+    images: int = 0
     marker: int | None = None  # place in tokens
     position: int = 0
     ttl: str | None = None
@@ -121,6 +128,17 @@ class Simulator:
             return self._rules.family(family.with_markers) or family
         return family
 
+    def settings(self, call: Call, family: Family | None, mech: Mechanism) -> tuple[tuple[str, str], ...]:
+        """The request's settings that a change of which loses cached tokens, by the family's rule."""
+        if family is None or not call.parameters:
+            return ()
+        if mech.style == "marked":
+            return tuple(p for p in call.parameters if self._rules.invalidated_by(p[0]) is not None)
+        within = {_WITHIN[name] for name in family.get("in_prefix") or () if name in _WITHIN}
+        if mech.style == "endings":
+            within.add("tool_choice")
+        return tuple(p for p in call.parameters if p[0] in within)
+
     def mechanism(self, family: Family | None) -> Mechanism:
         if family is None:
             return _UNKNOWN
@@ -147,6 +165,8 @@ class _Run:
         self.family = sim.rule(call, bool(visible))
         self.mech = sim.mechanism(self.family)
         self.scope = f"{call.platform or call.provider}\0{normalise_model_id(call.model)}"
+        self.settings = sim.settings(call, self.family, self.mech)
+        self.images = 0
         self.now = call.start_unix_nano
         self.path: Path | None = None
         self.marks = _NO_MARKS
@@ -304,7 +324,7 @@ class _Run:
         path = self.path
         assert path is not None
         for i in range(min(len(path), _WALK), 0, -1):
-            entry = self.store.get(self.scope, path.keys[i])
+            entry = self.store.get(self._scope_at(i), path.keys[i])
             if entry is not None and path.ends[i] >= self.mech.minimum:
                 return path.ends[i], entry
         return None
@@ -362,17 +382,31 @@ class _Run:
             return CacheTokens(read, end - read, self.total - end)
         reach = 0
         past = self.past
-        if past is not None and past.scope == self.scope and self._readable(past.entry):
+        same = past is not None and past.scope == self.scope and past.settings == self.settings
+        if past is not None and same and self._readable(past.entry):
             reach = path.ends[kept] if common is None else common
         for i in self._candidates(path, relation, follows):
             if path.ends[i] <= reach:
                 break
-            entry = self.store.get(self.scope, path.keys[i])
+            entry = self.store.get(self._scope_at(i), path.keys[i])
             if self._readable(entry):
                 reach = path.ends[i]
                 break
         read = mech.readable(min(reach, self.total))
         return CacheTokens(read, 0, self.total - read)
+
+    def _scope_at(self, place: int) -> str:
+        """Who can read an entry there: what the settings of a request lose does not lie in one place with what they keep."""
+        path = self.path
+        if self.mech.style == "marked" and path is not None:
+            if place <= path.head:
+                return self.scope
+            return (
+                f"{self.scope}\0{self.settings}\0{self.images}"
+                if self.settings or self.images
+                else self.scope
+            )
+        return f"{self.scope}\0{self.settings}" if self.settings else self.scope
 
     def _readable(self, entry: Entry | None) -> bool:
         return entry is not None and entry.lives(self.now) and entry.is_ready(self.now)
@@ -391,7 +425,7 @@ class _Run:
                     or path.ends[i] < self.mech.minimum
                 ):
                     break
-                entry = self.store.get(self.scope, path.keys[i])
+                entry = self.store.get(self._scope_at(i), path.keys[i])
                 if self._readable(entry):
                     return path.ends[i]
         return 0
@@ -422,9 +456,20 @@ class _Run:
                 last_marker=past.marker if past is not None else None,
                 head=path.ends[path.head] if path is not None else 0,
                 distance=position - past.position if past is not None else 0,
-                parameters="",
+                parameters=self._changed(past),
             )
         )
+
+    def _changed(self, past: _Past | None) -> str:
+        """What of the settings is another than in the call before, in words: names only."""
+        if past is None:
+            return ""
+        before, now = dict(past.settings), dict(self.settings)
+        names = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
+        words = [f"{', '.join(names)} changed."] if names else []
+        if self.mech.style == "marked" and past.images != self.images and self.path is past.path:
+            words.append("An image was added or taken away.")
+        return " ".join(words)
 
     def _had_longer(self, entry: Entry | None) -> bool:
         """The service asked for a lifetime before that would have kept the entry, and no longer does."""
@@ -467,7 +512,18 @@ class _Run:
         entry = self.entry or Entry(self.total, self.now, ready, *_seconds(self._lifetime(ttl)))
         position = path.positions[places[-1][0]] if path is not None and places else 0
         ttl = ttl or (past.ttl if past is not None else None)
-        return _Past(call.id, self.scope, self.total, entry, path, self.marks.end, position, ttl)
+        return _Past(
+            call.id,
+            self.scope,
+            self.total,
+            entry,
+            path,
+            self.settings,
+            self.images,
+            self.marks.end,
+            position,
+            ttl,
+        )
 
     def _lifetime(self, ttl: str | None) -> Lifetime:
         return self.mech.lifetime(ttl) if self.mech.style == "marked" else self.mech.usual
@@ -498,7 +554,7 @@ class _Run:
     def _use(self, path: Path, place: int, ready: int, lifetime: Lifetime) -> None:
         if place and path.ends[place] >= self.mech.minimum:
             entry = Entry(path.ends[place], self.now, ready, *_seconds(lifetime))
-            self.store.use(self.scope, path.keys[place], entry)
+            self.store.use(self._scope_at(place), path.keys[place], entry)
             self.entry = entry
 
 

@@ -77,6 +77,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         answer=best.answer or next((t.answer for t in rest if t.answer), ()),
         reserve=said.reserve,
         limit=said.limit,
+        parameters=said.parameters,
         record=said.record,
         compacted=said.compacted,
     )
@@ -107,6 +108,7 @@ def _merged(said: list[Telling]) -> Telling:
         reserve=next((t.reserve for t in said if t.reserve), None),
         limit=next((t.limit for t in said if t.limit), None),
         compacted=any(t.compacted for t in said),
+        parameters=next((t.parameters for t in said if t.parameters), ()),
     )
 
 

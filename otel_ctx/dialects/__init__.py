@@ -26,6 +26,7 @@ from otel_ctx.dialects import (
     pydantic,
     vercel,
 )
+from otel_ctx.dialects.parameters import of_attributes
 from otel_ctx.model import LogRecord, Span, Telling
 
 READERS: tuple[Callable[[Span], Telling | None], ...] = (
@@ -68,8 +69,12 @@ def read(span: Span) -> Telling | None:
 def _read(span: Span) -> Telling | None:
     for reader in READERS:
         telling = reader(span)
-        if telling is not None:
+        if telling is None:
+            continue
+        if telling.role != "call" or telling.parameters:
             return telling
+        parameters = of_attributes(span.attributes)
+        return replace(telling, parameters=parameters) if parameters else telling
     return None
 
 

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from otel_ctx.dialects.fields import first, number, refusal, text
+from otel_ctx.dialects.parameters import of_request
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
 from otel_ctx.parts import Answer, Body, mark_the_end, read_answer, read_body, read_usage
 from otel_ctx.parts.usages import read_plain_usage
@@ -90,6 +91,7 @@ def read(span: Span) -> Telling | None:
         usage=_usage(a, answer),
         reserve=body.reserve if body is not None else None,
         limit=number(a, f"{_PREFIX}limit"),
+        parameters=of_request(sent),
         tools=_tools(sent, body),
         system=body.system if body is not None else None,
         messages=messages,

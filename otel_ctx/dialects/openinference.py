@@ -15,6 +15,7 @@ from typing import Any
 from otel_ctx.dialects import semconv
 from otel_ctx.dialects.fields import first, indexed, indexed_from, number, of_span, text
 from otel_ctx.dialects.flat import Run, reaches_below
+from otel_ctx.dialects.parameters import of_request
 from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
 from otel_ctx.parts import History, mapping, mark_the_end, read_body, read_usage, reserve_of, structure
 
@@ -134,6 +135,7 @@ def _call(span: Span, flat: _Flat) -> Telling | None:
         usage=usage,
         reserve=reserve if reserve > 0 else None,
         limit=number(parameters, "context_window"),
+        parameters=of_request(parameters),
         tools=Raw("tools", prompt.tools) if prompt.tools else None,
         system=Raw("system", prompt.system) if prompt.system else None,
         messages=Raw("messages", prompt.messages) if prompt.messages else None,

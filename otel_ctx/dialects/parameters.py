@@ -1,0 +1,88 @@
+"""The settings of a request that are part of what a provider caches, wherever an instrumentation puts them.
+
+A helper of the dialects. Values are compared, never shown: each is a short digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import xxhash
+
+from otel_ctx.parts import compact, loads
+
+Parameters = tuple[tuple[str, str], ...]
+"""(name, digest of the value), sorted; a value that is the provider's default is left out."""
+
+_NAMES = {
+    "tool_choice": "tool_choice", "toolChoice": "tool_choice",
+    "parallel_tool_calls": "parallel_tool_calls", "disable_parallel_tool_use": "disable_parallel_tool_use",
+    "thinking": "thinking", "thinking_type": "thinking", "thinkingConfig": "thinking", "thinking_config": "thinking",
+    "thinking.type": "thinking", "thinking.budget_tokens": "thinking_budget", "reasoning": "thinking",
+    "reasoning_effort": "effort", "reasoning.effort": "effort", "effort": "effort", "reasoningEffort": "effort",
+    "output_config": "effort", "response_format": "response_format", "responseFormat": "response_format",
+    "text": "response_format", "text.format": "response_format", "response_schema": "response_format",
+    "verbosity": "verbosity", "speed": "speed",
+}  # fmt: skip
+_PREFIXES = (
+    "gen_ai.request.",
+    "gen_ai.openai.request.",
+    "gen_ai.anthropic.request.",
+    "llm.request.",
+    "llm.",
+    "anthropic.",
+)
+_KEYS = tuple(
+    (f"{prefix}{name}", known) for prefix in _PREFIXES for name, known in _NAMES.items() if name != "text"
+)
+_INSIDE = (
+    "llm.invocation_parameters", "langsmith.metadata.ls_invocation_params", "gen_ai.request.parameters",
+    "langfuse.observation.model.parameters",
+)  # fmt: skip
+_DEFAULTS = {("tool_choice", "auto"), ("tool_choice", '{"type":"auto"}'), ("parallel_tool_calls", "true"),
+             ("disable_parallel_tool_use", "false"), ("thinking", '{"type":"disabled"}'), ("thinking", "disabled"),
+             ("response_format", '{"type":"text"}'), ("response_format", '{"format":{"type":"text"}}')}  # fmt: skip
+
+
+def of_attributes(attributes: Mapping[str, Any]) -> Parameters:
+    """Those that stand in a span's attributes, one by one or in a JSON object of them."""
+    found: dict[str, str] = {}
+    for key in _INSIDE:
+        value = attributes.get(key)
+        if isinstance(value, str):
+            found.update(_parsed(value))
+        elif isinstance(value, Mapping):
+            found.update(of_request(value))
+    for key, name in _KEYS:
+        if key in attributes:
+            _put(found, name, attributes[key])
+    return tuple(sorted(found.items()))
+
+
+def of_request(body: Mapping[str, Any]) -> Parameters:
+    """Those of a request's own body, or of the arguments that made it."""
+    found: dict[str, str] = {}
+    for name, known in _NAMES.items():
+        if name in body:
+            _put(found, known, body[name])
+    return tuple(sorted(found.items()))
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Parameters:
+    try:
+        body = loads(text)
+    except ValueError:
+        return ()
+    return of_request(body) if isinstance(body, dict) else ()
+
+
+def _put(found: dict[str, str], name: str, value: Any) -> None:
+    text = value if isinstance(value, str) else compact(value)
+    if value is None or text == "" or (name, text) in _DEFAULTS:
+        return
+    if name == "response_format" and isinstance(value, str) and value in ("text", "json"):
+        return  # OpenTelemetry's gen_ai.output.type is no setting of the request
+    found[name] = xxhash.xxh3_64_hexdigest(text.encode("utf-8", "surrogatepass"))

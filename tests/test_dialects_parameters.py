@@ -1,0 +1,51 @@
+"""Settings of a request that are part of what a provider caches: found where instrumentations put them, never shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from otel_ctx.dialects.parameters import of_attributes, of_request
+
+
+def names(attributes: dict[str, Any]) -> list[str]:
+    return [name for name, _ in of_attributes(attributes)]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "found"),
+    [
+        ({"gen_ai.request.tool_choice": "required"}, ["tool_choice"]),
+        ({"llm.request.reasoning_effort": "high"}, ["effort"]),
+        ({"anthropic.thinking.type": "enabled", "anthropic.thinking.budget_tokens": 2048}, ["thinking", "thinking_budget"]),
+        ({"llm.invocation_parameters": json.dumps({"tool_choice": {"type": "any"}, "max_tokens": 5})}, ["tool_choice"]),
+        ({"langfuse.observation.model.parameters": {"response_format": {"type": "json_object"}}}, ["response_format"]),
+        ({"llm.invocation_parameters": "{not json"}, []),
+        ({"gen_ai.request.temperature": 0.5}, []),
+    ],
+)  # fmt: skip
+def test_where_they_stand(attributes: dict[str, Any], found: list[str]) -> None:
+    assert names(attributes) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"tool_choice": "auto"}, {"tool_choice": {"type": "auto"}}, {"parallel_tool_calls": True}, {"thinking": {"type": "disabled"}}, {}],
+)  # fmt: skip
+def test_a_default_that_is_written_out_is_no_change(body: dict[str, Any]) -> None:
+    assert of_request(body) == ()
+
+
+def test_the_same_value_is_the_same_wherever_it_stands() -> None:
+    body = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+
+    assert of_request(body) == of_attributes({"llm.invocation_parameters": json.dumps(body)})
+    assert of_request(body) != of_request({"thinking": {"type": "enabled", "budget_tokens": 2048}})
+
+
+def test_no_value_is_shown() -> None:
+    schema = {"type": "json_schema", "json_schema": {"description": "the customer's secret"}}
+
+    assert "secret" not in repr(of_request({"response_format": schema}))
