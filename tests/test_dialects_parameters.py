@@ -32,7 +32,13 @@ def test_where_they_stand(attributes: dict[str, Any], found: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [{"tool_choice": "auto"}, {"tool_choice": {"type": "auto"}}, {"parallel_tool_calls": True}, {"thinking": {"type": "disabled"}}, {}],
+    [
+        {"tool_choice": "auto"},
+        {"tool_choice": {"type": "auto"}},
+        {"parallel_tool_calls": True},
+        {"thinking": {"type": "disabled"}},
+        {},
+    ],
 )  # fmt: skip
 def test_a_default_that_is_written_out_is_no_change(body: dict[str, Any]) -> None:
     assert of_request(body) == ()
