@@ -32,12 +32,13 @@ class End:
     turn: int
     digests: frozenset[str] | None = None  # of its messages, made when first asked for
     next: End | None = None  # the call that continued or repeated it
+    void: bool = False  # more was told of the call later, and it stands at another end
 
     @property
     def extended(self) -> bool:
         """Did a later call that went well continue it, or one of its retries?"""
         end = self.next
-        while end is not None and end.call.status != "ok":
+        while end is not None and (end.void or end.call.status != "ok"):
             end = end.next
         return end is not None
 
@@ -77,7 +78,7 @@ class _Recent:
             del self.items[next(iter(self.items))]
 
     def get(self, key: object) -> list[End]:
-        return self.items.get(key, [])
+        return [end for end in self.items.get(key, ()) if not end.void]
 
     def drop(self, key: object, end: End) -> bool:
         """Forget ``end``; was it there?"""
@@ -149,6 +150,20 @@ class Threads:
                 self._leave(end)
         self._remember(call, mine)
         return Placed(call, conversation, turn, relation, previous, compared, gap, parent)
+
+    def forget(self, call: Call) -> bool:
+        """``call`` comes once more, with more told of it. False: another continues it already."""
+        for group in _groups(call):
+            for end in self._by_group.get(group):
+                if end.call.id == call.id:
+                    if end.next is not None:
+                        return False
+                    end.void = True
+                    for distance, key in self._ancestors(call):
+                        if self._above.get(key) == (distance, end.conversation):
+                            del self._above[key]
+                    return True
+        return False
 
     # ---- which history is continued
 
@@ -294,7 +309,7 @@ class Threads:
         head_lost = "head" in call.completeness.lost
         best: tuple[float, int, End] | None = None
         for i, e in enumerate(self._open):
-            if e.extended or not _before(e.call, call) or _other_hint(e.call, call):
+            if e.void or e.extended or not _before(e.call, call) or _other_hint(e.call, call):
                 continue
             theirs = self._digests(e)
             if not theirs:

@@ -107,6 +107,17 @@ class Judge:
         unchecked = tuple(r for r in results if isinstance(r, NotChecked))
         return Said(reading, findings, unchecked, ignored=ignored)
 
+    def correct(self, was: Reading, call: Call, conflicts: Sequence[str] = ()) -> Reading | None:
+        """``call`` once more, with more told of it: the calls after it see it so. None where it is too late."""
+        thread = self._threads.get(was.conversation)
+        last = thread.last if thread is not None else None
+        if last is None or last.call.id != was.call.id or not self._placing.forget(was.call):
+            return None
+        self._factors.forget(was.call)
+        if was.conversation == was.call.id:  # it stood alone
+            del self._threads[was.conversation]
+        return self.judge(call, conflicts).reading
+
     def conversations(self) -> tuple[Conversation, ...]:
         """Those that are remembered, in the order of their first calls."""
         return tuple(
@@ -216,23 +227,33 @@ class _Factors:
         self._sums: dict[tuple[str, str], tuple[int, int]] = {}
 
     def tokens(self, call: Call) -> Tokens:
-        counted, sure = call.prompt.counted, call.prompt.exact
+        counted = call.prompt.counted
         reported = call.usage.input
         status = call.completeness.status
         if status in ("usage_only", "none"):
             return Tokens(0, None, None, "unmeasured")
         unaccounted = reported - counted if reported is not None else None
         served = unaccounted if "server_side" in call.completeness.reasons else None
-        if sure:
+        if call.prompt.exact:
             return Tokens(counted, unaccounted, served, "exact")
-        key = (call.model, call.service)
-        known, given = self._sums.get(key, (0, 0))
-        if status == "full" and reported and counted and _FACTOR_LOW <= reported / counted <= _FACTOR_HIGH:
-            known, given = known + counted, given + reported
-            self._sums[key] = known, given
+        known, given = self._add(call, 1)
         if known:
             return Tokens(counted, unaccounted, served, "calibrated", round(given / known, 4))
         return Tokens(counted, unaccounted, served, "estimated")
+
+    def forget(self, call: Call) -> None:
+        if not call.prompt.exact:
+            self._add(call, -1)
+
+    def _add(self, call: Call, times: int) -> tuple[int, int]:
+        """The sums after it."""
+        key, counted, reported = (call.model, call.service), call.prompt.counted, call.usage.input
+        known, given = self._sums.get(key, (0, 0))
+        full = call.completeness.status == "full"
+        if full and reported and counted and _FACTOR_LOW <= reported / counted <= _FACTOR_HIGH:
+            known, given = known + times * counted, given + times * reported
+            self._sums[key] = known, given
+        return known, given
 
 
 def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:

@@ -152,12 +152,25 @@ class LiveEngine:
                 usage_later=_usage_may_come(call),
             )
         else:
+            known = self._corrected(known, call, conflicts)
             was = known.reading.call
             spans = tuple(s if s.role == "aggregate" else _role_beside(was.id, s) for s in call.spans)
             said = replace(known, again=True, reading=replace(known.reading, call=replace(was, spans=spans)))
         for ref in _own(call):
             self._said.put(ref, said)
         return said
+
+    def _corrected(self, known: Said, call: Call, conflicts: Iterable[str]) -> Said:
+        """Where more is told by a later span: too late for the figures of the call, and not for the
+        conversation that later calls are found to continue."""
+        was = known.reading
+        if _seen(was.call) >= _seen(call):
+            return known
+        now = self._at_first.correct(was, call, tuple(conflicts))
+        if now is None:
+            return known
+        told = replace(call, id=was.call.id)  # the figures have left on the span of this id
+        return replace(known, reading=replace(was, call=told, conversation=now.conversation))
 
     def _said_of(self, call: Call) -> Said | None:
         return next((said for ref in _own(call) if (said := self._said.get(ref)) is not None), None)
@@ -171,8 +184,7 @@ class LiveEngine:
     def _complete(self, call: Call) -> bool:
         """Is nothing known to be missing? Its parent has arrived; a call whose content was not seen waits for log records,
         one without an end for the end of its stream."""
-        unseen = call.completeness.status in ("usage_only", "none")
-        if unseen and "redacted" not in call.completeness.reasons:
+        if _unseen(call) and "redacted" not in call.completeness.reasons:
             return False
         if call.status == "ok" and call.usage.input is None and call.usage.output is None:
             return False
@@ -232,6 +244,15 @@ class LiveEngine:
             return False
         end = t.end_unix_nano or t.order
         return self._now - end >= SETTLE_NS
+
+
+def _unseen(call: Call) -> bool:
+    return call.completeness.status in ("usage_only", "none")
+
+
+def _seen(call: Call) -> int:
+    """How much of what places a call and the calls after it: content, usage, agent."""
+    return (not _unseen(call)) + (call.usage.input is not None) + bool(call.agent)
 
 
 def _own(call: Call) -> list[str]:

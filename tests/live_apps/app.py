@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -77,7 +78,8 @@ def session(
                     if kind == "sync":
                         agent.call(prompt, stream)
                     else:
-                        runner.run(agent.call_async(prompt, stream))
+                        # in this context, where the span around is the current one
+                        runner.run(agent.call_async(prompt, stream), context=copy_context())
                     more = agent.answer_tools()
             provider.force_flush()
     provider.force_flush()
