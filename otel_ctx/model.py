@@ -164,13 +164,14 @@ class Telling:
     """What one span (or one log record) tells of a model call.
 
     ``role``: "call" tells of one request; "aggregate" sums or repeats several (agent, chain, step spans);
-    "content" is a log record that holds content of the span it belongs to and is no call of its own.
+    "content" is a log record that holds content of the span it belongs to and is no call of its own; "piece" holds
+    what entered a prompt of its ``thread``, or what calls refer to by name.
     ``tools``/``system``/``messages``/``output`` are unparsed; ``messages`` may hold the system prompt too.
     ``order`` counts among the content records of one span. Empty strings mean: not said.
     """
 
     dialect: str
-    role: Literal["call", "aggregate", "content"]
+    role: Literal["call", "aggregate", "content", "piece"]
     trace_id: str
     span_id: str
     parent_id: str = ""
@@ -209,6 +210,9 @@ class Telling:
     record: Record = "span"
     compacted: bool = False  # a summary stands for what was said before
     request_id: str = ""  # the application's or a gateway's: the answer may be told elsewhere
+    thread: str = ""  # the run or session whose pieces make up this prompt
+    news: Literal["", "added", "all"] = ""  # ``messages`` are what is new in the thread, or all it has now
+    names: tuple[tuple[str, str], ...] = ()  # (section, name) of content that is told once, and named then
 
 
 # ---- what the engine makes of it

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_ctx.dialects import claude_code, read_log
+from otel_ctx.dialects import claude_code_bodies, read_log
 from otel_ctx.engine import Engine, Settings
 from otel_ctx.model import Analysis, LogRecord, Span
 
@@ -225,7 +225,7 @@ def test_of_a_body_that_was_cut_what_came_before_is_whole(
 
 
 def test_a_body_that_is_no_json_is_unparsable() -> None:
-    told = claude_code.read_log(record("api_request_body", 1, 0, body="oops"))
+    told = claude_code_bodies.read_log(record("api_request_body", 1, 0, body="oops"))
 
     assert told is not None
     assert told.reasons == {"unparsable"}
@@ -237,7 +237,7 @@ def test_other_records_and_other_scopes_are_left_alone() -> None:
     stranger = LogRecord(**{**{k: getattr(stranger, k) for k in LogRecord.__slots__}, "scope_name": "shop"})
 
     assert read_log(record("api_request", 1, 0, input_tokens=3)) is None
-    assert claude_code.read_log(stranger) is None
+    assert claude_code_bodies.read_log(stranger) is None
 
 
 def test_hidden_thinking_is_told_apart_by_its_signature() -> None:

@@ -6,10 +6,9 @@ count; a parent's sum is a check.
 """
 
 from otel_ctx.calls.completeness import accounted_for, with_cut, without_server
-from otel_ctx.calls.content import content_of
 from otel_ctx.calls.fold import Folded, fold
 from otel_ctx.calls.groups import awaits_its_end
-from otel_ctx.calls.told import Told
+from otel_ctx.calls.told import Told, content_of, own_key
 
 __all__ = [
     "Folded",
@@ -18,6 +17,7 @@ __all__ = [
     "awaits_its_end",
     "content_of",
     "fold",
+    "own_key",
     "with_cut",
     "without_server",
 ]

@@ -3,84 +3,106 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from hashlib import blake2b
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
-from otel_ctx.calls.told import Extend, Told
+from otel_ctx.calls.spanless import attach
+from otel_ctx.calls.told import Extend, Told, content_of, equal_numbers, tells_a_request, was_open
 from otel_ctx.model import (
     EMPTY_CHAIN,
     KIND_INDEX,
     Chain,
     Segment,
-    Telling,
+    UsageClaim,
 )
 
 
-def join_content(told: Sequence[Told], extend: Extend) -> tuple[list[Told], list[Told]]:
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Spans with the content of their records; records whose span never came; pieces of prompts; and the span that each
+    record was given to, by its id."""
+
+    spans: list[Told]
+    orphans: list[Told]
+    pieces: list[Told]
+    given: dict[Told, str]
+
+
+def join_content(told: Sequence[Told], extend: Extend, traced: Container[str] = ()) -> Joined:
     """Log records to the span they belong to. A record that tells a call's figures too stands in for a span that
-    never came."""
-    spans: dict[tuple[str, str], Told] = {}
-    content: dict[tuple[str, str], list[Told]] = defaultdict(list)
-    orphans: list[Told] = []
+    never came; one that names no span, not in the services ``traced``: there are spans of all calls."""
+    spans: dict[_Key, Told] = {}
+    content: dict[_Key, list[Told]] = defaultdict(list)
+    pieces: list[Told] = []
     for t in told:
         key = (t.telling.trace_id, t.telling.span_id)
-        if t.telling.role == "content":
-            if t.telling.span_id:
-                content[key].append(t)
-            else:
-                orphans.append(t)
+        if t.telling.role == "piece":
+            pieces.append(t)
+        elif t.telling.role == "content":
+            content[key].append(t)
         elif key not in spans or (spans[key].content, spans[key].telling.role == "call") < (
             t.content,
             t.telling.role == "call",
         ):
             spans[key] = t
-    for key, records in _to_calls_below(content, spans).items():
+    content = _to_calls_below(content, spans)
+    spanless = [r for key in [*content] if _are_several(key, content[key], spans) for r in content.pop(key)]
+    attach(spanless, content, spans, traced)
+    given: dict[Told, str] = {}
+    for key, records in content.items():
         records = _delivered_once(sorted(records, key=lambda t: t.telling.order))
         span = spans.get(key)
         if span is None:
             speaker = next((r for r in records if r.telling.usage is not None or r.telling.response_id), None)
             if speaker is None:
-                orphans += records
                 continue
             started = min(r.telling.start_unix_nano for r in records)
-            telling = replace(speaker.telling, role="call", start_unix_nano=started)
+            telling = replace(
+                speaker.telling, role="call", start_unix_nano=started, trace_id=key[0], span_id=key[1]
+            )
             span = replace(speaker, telling=telling, messages=EMPTY_CHAIN, answer=())
         spans[key] = _with_content(span, records, extend)
-    return list(spans.values()), orphans
+        given |= dict.fromkeys(content[key], spans[key].id)
+    orphans = [t for t in told if t.telling.role == "content" and t not in given]
+    pieces += [t for t in spans.values() if t.telling.role == "aggregate" and t.telling.thread]
+    return Joined([*spans.values()], orphans, pieces, given)
+
+
+def _are_several(key: _Key, records: list[Told], spans: Mapping[_Key, Told]) -> bool:
+    """Do records name no span, or the one around several requests? Then each has to find its own."""
+    if not key[1]:
+        return True
+    own = spans.get(key)
+    if own is not None and own.telling.role == "call":
+        return False
+    numbers = [r for r in records if r.telling.usage is not None]
+    return any(not equal_numbers(numbers[0], r) for r in numbers[1:])
 
 
 _Key = tuple[str, str]  # trace id, span id
 
 
-def _to_calls_below(content: Mapping[_Key, list[Told]], spans: Mapping[_Key, Told]) -> dict[_Key, list[Told]]:
+def _to_calls_below(
+    content: Mapping[_Key, list[Told]], spans: Mapping[_Key, Told]
+) -> defaultdict[_Key, list[Told]]:
     """The same records, those of a span that is no call given to the call right below it that was open at their time, where
     there is one and no other: some libraries log a request in the span around it."""
     calls: dict[_Key, list[Told]] = defaultdict(list)
     for t in spans.values():
         if t.telling.role == "call":
             calls[t.telling.trace_id, t.telling.parent_id].append(t)
-    out: dict[_Key, list[Told]] = defaultdict(list)
+    out: defaultdict[_Key, list[Told]] = defaultdict(list)
     for key, records in content.items():
         own = spans.get(key)
         below = calls[key] if own is None or own.telling.role != "call" else []
         for r in records:
-            fit = [c for c in below if _was_open(c.telling, r.telling)] if _tells_a_request(r) else []
+            fit = [c for c in below if was_open(c.telling, r.telling)] if tells_a_request(r) else []
+            if len(fit) > 1:
+                fit = [c for c in fit if equal_numbers(c, r)]
             out[(key[0], fit[0].telling.span_id) if len(fit) == 1 else key].append(r)
     return out
-
-
-def _was_open(call: Telling, record: Telling) -> bool:
-    return call.start_unix_nano <= record.start_unix_nano <= call.end_unix_nano
-
-
-def content_of(told: Told) -> str:
-    """A name of what a record holds; the ids of tool calls tell results apart that are the same text."""
-    segments = (*told.tools, *told.system, *told.messages, *told.answer)
-    return blake2b(
-        "".join(f"{s.digest}{s.call_id}\0" for s in segments).encode("utf-8", "replace"), digest_size=16
-    ).hexdigest()
 
 
 def _delivered_once(records: list[Told]) -> list[Told]:
@@ -100,14 +122,15 @@ def _delivered_once(records: list[Told]) -> list[Told]:
 def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
     """``span`` with what its records hold. A section is taken from where it is whole, from the span where both are."""
     t = span.telling
-    told = [span, *(r for r in records if _tells_a_request(r))]
-    single = [r for r in records if not _tells_a_request(r)]
+    told = [span, *(r for r in records if tells_a_request(r))]
+    single = [r for r in records if not tells_a_request(r)]
     if any(r.messages.length for r in single):
         told.append(_one_by_one(single, extend))
     messages = _whole(told, "messages", lambda x: x.messages.length)
     tools = _whole([span, *records], "tools", lambda x: len(x.tools))
     system = _whole([span, *records], "system", lambda x: len(x.system))
-    answer = span.answer or tuple(s for r in records for s in r.answer)
+    answers = [r.answer for r in told if r.answer]
+    answer = answers[0] if answers else tuple(s for r in single for s in r.answer)
 
     reasons = span.reasons.union(*(r.reasons for r in (*records, *told))) - {"not_captured", "logs_missing"}
     lost = t.lost.union(*(r.telling.lost for r in records))
@@ -124,11 +147,12 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
     said = {
         name: getattr(t, name)
         or next((v for r in records if (v := getattr(r.telling, name))), getattr(t, name))
-        for name in ("usage", "reserve", "response_id", "previous_response_id")
+        for name in ("reserve", "response_id", "previous_response_id", "conversation_hint", "request_model")
     }
+    usage = _claimed([c for c in (t.usage, *(r.telling.usage for r in records)) if c is not None])
     return replace(
         span,
-        telling=replace(t, lost=lost, **said),
+        telling=replace(t, lost=lost, usage=usage, **said),
         tools=tools.tools if tools is not None else (),
         system=once(system.system, chain) if system is not None else (),
         messages=chain,
@@ -137,10 +161,17 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
     )
 
 
-def _tells_a_request(record: Told) -> bool:
-    """One record for a whole request, and not one for each message: only such a one says whose request it is."""
-    t = record.telling
-    return bool(t.operation or t.request_model or t.response_model or t.response_id or t.usage)
+def _claimed(claims: list[UsageClaim]) -> UsageClaim | None:
+    """The first one's numbers, and those that only the others have."""
+    if not claims:
+        return None
+    said: dict[str, Any] = {
+        n: next((v for c in claims if (v := getattr(c, n)) is not None), None) for n in _COUNTS
+    }
+    return replace(claims[0], **said)
+
+
+_COUNTS = ("cache_read", "cache_write", "cache_write_1h", "cache_write_5m", "reasoning")
 
 
 def _one_by_one(records: list[Told], extend: Extend) -> Told:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from otel_ctx.calls.content import join_content
 from otel_ctx.calls.groups import group, nearest, outer_first
 from otel_ctx.calls.merge import aggregate_only, call_of
+from otel_ctx.calls.pieces import with_pieces
 from otel_ctx.calls.told import Extend, Told
 from otel_ctx.model import (
     Call,
@@ -23,12 +24,18 @@ class Folded:
     """The calls in order of their start, and what belonged to none.
 
     ``conflicts``: call id -> contradictions between its numbers and sums above it, in words, told at the first call below
-    the sum; ``members``: "TRACE:SPAN" of every span that tells of a call -> the call."""
+    the sum; ``members``: "TRACE:SPAN" of every span that tells of a call -> the call; ``records``: content records -> the
+    call that they were given to."""
 
     calls: list[Call]
     orphans: list[Told]  # content records whose span never came
     conflicts: dict[str, list[str]]
     members: dict[str, str]
+    records: dict[Told, str]
+
+    def call_of(self, told: Told) -> str | None:
+        """The id of the call that a span or a record tells of."""
+        return self.records.get(told) or self.members.get(told.id)
 
 
 def fold(
@@ -37,16 +44,20 @@ def fold(
     rules: Rules,
     extend: Extend,
     above: Container[tuple[str, str]] = (),
+    traced: Container[str] = (),
     *,
     whole: bool = True,
 ) -> Folded:
     """``told``: everything told, in any order; ``parents``: (trace, span) -> parent span id of every span seen; ``above``:
-    spans known to stand above a call, though it may not be in ``told``; ``whole``: no call that was told is missing."""
-    spans, orphans = join_content(told, extend)
+    spans known to stand above a call, though it may not be in ``told``; ``traced``: services of which each call has a
+    span, be it one that has left; ``whole``: no call that was told is missing."""
+    joined = join_content(told, extend, traced)
+    spans = joined.spans
     calls = [t for t in spans if t.telling.role == "call"]
     sums = [t for t in spans if t.telling.role == "aggregate"]
     usage = {t.id: _usage(t, rules) for t in spans}
     groups, wrappers = group(calls, parents, usage)
+    groups = with_pieces(groups, joined.pieces, extend)
     sums = sorted(sums + wrappers, key=outer_first)
     by_id = {a.id: a for a in sums}
     made, below = [], defaultdict(list)
@@ -70,7 +81,8 @@ def fold(
     members = {
         f"{s.trace_id}:{s.span_id}": call.id for call in made for s in call.spans if s.role != "aggregate"
     }
-    return Folded(made, orphans, _check_sums(sums, below, usage, whole=whole), members)
+    records = {record: members[span] for record, span in joined.given.items() if span in members}
+    return Folded(made, joined.orphans, _check_sums(sums, below, usage, whole=whole), members, records)
 
 
 def _by_start(call: Call) -> tuple[int, int, str, int, str]:

@@ -74,7 +74,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         ),
         usage=merged,
         prompt=prompt,
-        answer=best.answer or next((t.answer for t in rest if t.answer), ()),
+        answer=max((best.answer, *(t.answer for t in rest)), key=lambda a: sum(s.bytes for s in a)),
         reserve=said.reserve,
         limit=said.limit,
         parameters=said.parameters,

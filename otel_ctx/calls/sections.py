@@ -31,9 +31,9 @@ def prompt_of(
             reasons = reasons - ({"schema_missing"} - speaker.reasons)
     system = once(best.system, best.messages)
     if not system and not best.messages.tokens_by_kind[KIND_INDEX["system"]]:
-        speaker = next((t for t in rest if _system(t)), agent if "system" in lost else None)
-        if speaker is not None and _system(speaker):
-            system = _system(speaker)
+        speaker = next((t for t in rest if system_of(t)), agent if "system" in lost else None)
+        if speaker is not None and system_of(speaker):
+            system = system_of(speaker)
             lost = lost - ({"system"} - speaker.telling.lost)
     return Prompt(tools, system, best.messages), lost, reasons
 
@@ -43,7 +43,7 @@ def _agent(above: Sequence[Told]) -> Told | None:
     return next((a for a in above if a.telling.operation in _AGENTS), None)
 
 
-def _system(told: Told) -> tuple[Segment, ...]:
+def system_of(told: Told) -> tuple[Segment, ...]:
     """The system prompt that a telling has, be it the first of its messages."""
     if told.system or not told.messages.tokens_by_kind[KIND_INDEX["system"]]:
         return told.system

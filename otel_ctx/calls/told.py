@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from otel_ctx.model import (
     Chain,
@@ -14,6 +15,23 @@ from otel_ctx.model import (
 
 Extend = Callable[[Chain, Iterable[Chain]], Chain]
 """One chain out of several that follow each other (content that came in single log records)."""
+
+
+def content_of(told: Told) -> str:
+    """A name of what a record holds; the ids of tool calls tell results apart that are the same text."""
+    segments = (*told.tools, *told.system, *told.messages, *told.answer)
+    return blake2b(
+        "".join(f"{s.digest}{s.call_id}\0" for s in segments).encode("utf-8", "replace"), digest_size=16
+    ).hexdigest()
+
+
+TICK_NS = 1_000_000  # log records count in milliseconds
+
+
+def own_key(told: Told) -> tuple[str, str]:
+    """The ids of a record that stands for a span: of its conversation and of itself."""
+    said = told.telling
+    return said.conversation_hint, f"{said.order:x}.{content_of(told)[:8]}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,3 +55,22 @@ class Told:
             for s in section:
                 size += s.bytes
         object.__setattr__(self, "content", size)
+
+
+def tells_a_request(record: Told) -> bool:
+    """One record for a whole request, and not one for each message: only such a one says whose request it is."""
+    t = record.telling
+    return bool(t.operation or t.request_model or t.response_model or t.response_id or t.usage)
+
+
+def was_open(call: Telling, record: Telling, slack: int = TICK_NS) -> bool:
+    """Was ``call`` open at the end of what the record tells of?"""
+    return call.start_unix_nano - slack <= record.end_unix_nano <= call.end_unix_nano + slack
+
+
+def equal_numbers(a: Told, b: Told) -> bool:
+    """Do both tell the same numbers, as they were written?"""
+    x, y = a.telling.usage, b.telling.usage
+    return (
+        x is not None and y is not None and x.input is not None and (x.input, x.output) == (y.input, y.output)
+    )

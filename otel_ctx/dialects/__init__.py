@@ -13,7 +13,10 @@ from otel_ctx.dialects import (
     adk,
     anthropic_sdk,
     claude_code,
+    claude_code_bodies,
+    codex,
     exchange,
+    gemini_cli,
     genai,
     genai_events,
     haystack,
@@ -41,12 +44,20 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
     langgraph.read,
     haystack.read,
     adk.read,
+    codex.read,
+    claude_code.read,
     litellm.read,
     pydantic.read,
     genai.read,
 )
 
-LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (claude_code.read_log, genai_events.read_log)
+LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (
+    claude_code_bodies.read_log,
+    claude_code.read_log,
+    gemini_cli.read_log,
+    codex.read_log,
+    genai_events.read_log,
+)
 
 
 _LIMIT = 128  # attributes of a span, where nobody has set another limit

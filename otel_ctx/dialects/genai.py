@@ -14,11 +14,12 @@ from typing import Any, Literal
 from otel_ctx.dialects import event_messages, semconv
 from otel_ctx.dialects.fields import first, text
 from otel_ctx.model import Span, Telling
+from otel_ctx.parts import structure
 
 _CALLS = frozenset(
     {
         "chat", "generate_content", "text_completion", "completion", "generatetext", "streamtext", "generate_text",
-        "stream_text", "generate_content_stream", "chat_completion", "response", "responses", "messages",
+        "stream_text", "generate_content_stream", "chat_completion", "response", "responses", "messages", "llm_call",
     }
 )  # fmt: skip
 _SUMS = frozenset(
@@ -32,9 +33,11 @@ _NO_CALLS = frozenset(
         "embeddings", "embedding", "retrieval", "rerank", "reranking", "execute_tool", "tool", "execute_task",
         "count_tokens", "moderation", "plan", "fetch_response", "image_generation", "generate_image", "speech",
         "text_to_speech", "transcription", "audio_transcription", "batch", "create_batch", "create_memory_store",
+        "tool_call", "schedule_tool_calls",
         "delete_memory_store", "create_memory", "update_memory", "upsert_memory", "delete_memory", "search_memory",
     }
 )  # fmt: skip
+_GEMINI_CLI = "llm_call"  # what it calls a request
 _SUM_KINDS = frozenset({"workflow", "agent", "task"})  # traceloop.span.kind
 
 
@@ -52,7 +55,15 @@ def read(span: Span) -> Telling | None:
     )
     if span.scope_name == "opentelemetry.instrumentation.google_generativeai":
         return _with_thoughts(telling)
+    if telling.operation == _GEMINI_CLI and telling.system is not None:
+        return replace(telling, system=telling.system._replace(value=_unquoted(telling.system.value)))
     return _bedrock_client(span, telling)
+
+
+def _unquoted(value: Any) -> Any:
+    """Gemini CLI writes the system prompt, a text, as JSON: with quotes and escapes."""
+    text_of = structure(f"[{value}]") if isinstance(value, str) and value[:1] == '"' else None
+    return text_of[0] if isinstance(text_of, list) and len(text_of) == 1 else value
 
 
 def _with_thoughts(telling: Telling) -> Telling:

@@ -4,9 +4,16 @@ one a message (``gen_ai.user.message`` … ``gen_ai.choice``). Belongs to the sp
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from otel_ctx.dialects import event_messages, semconv
 from otel_ctx.dialects.fields import service, text
 from otel_ctx.model import LogRecord, Raw, Reason, Telling
+
+_GEMINI_CLI = "auth_type"  # on each of its records
+_MODELS_ROLE = re.compile(r'"role":\s*"system"')
 
 
 def read_log(record: LogRecord) -> Telling | None:
@@ -49,13 +56,20 @@ def _details(record: LogRecord) -> Telling:
         usage=semconv.usage(a, semconv.omits_zeros(record.scope_name, record.scope_version)),
         tools=content.get("tools"),
         system=content.get("system"),
-        messages=content.get("messages"),
-        output=content.get("output"),
+        messages=_with_roles(content.get("messages"), a),
+        output=_with_roles(content.get("output"), a),
         reasons=frozenset(reasons),
         lost=frozenset(lost),
         order=record.time_unix_nano,
         where=record.where,
     )
+
+
+def _with_roles(messages: Raw | None, attributes: Mapping[str, Any]) -> Raw | None:
+    """Gemini CLI says "system" for the model. Inside of JSON's texts the quotes would be escaped."""
+    if messages is None or not isinstance(messages.value, str) or _GEMINI_CLI not in attributes:
+        return messages
+    return messages._replace(value=_MODELS_ROLE.sub('"role":"assistant"', messages.value))
 
 
 def _message(record: LogRecord, name: str) -> Telling:

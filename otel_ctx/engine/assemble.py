@@ -43,6 +43,7 @@ Count = Callable[[str, str], tuple[int, Method]]
 _MEDIA = ("image", "file")
 _NAMED = ("tools", "tool_call", "thinking")  # whose name is a part of what they are
 _LIKE_JSON = re.compile(r'\s*(\[\s*[\[{"\]]|\{\s*["}])')
+_MESSAGE = re.compile(r"^messages\[(\d+)\]")
 _TAIL = 48  # characters before the end of a known prefix that are compared before its digest is
 _HEAD = 64
 _PIECE = 1 << 16
@@ -225,10 +226,7 @@ class Assembler:
 
     def append(self, base: Chain, other: Chain) -> Chain:
         """``base`` and then the segments of ``other``, their paths counted on from ``base``."""
-        moved = []
-        for s in other:
-            rest = s.path.partition("].")[2]
-            moved.append(replace(s, path=f"messages[{base.messages}].{rest}" if rest else s.path))
+        moved = [replace(s, path=_MESSAGE.sub(_counted_on(base.messages), s.path)) for s in other]
         return grown(base, moved, base.messages + other.messages)
 
     def segment(self, part: Part, encoding: str) -> Segment:
@@ -283,6 +281,10 @@ class Assembler:
             recent.append(known)
             if len(recent) > _RECENT:
                 del recent[0]
+
+
+def _counted_on(base: int) -> Callable[[re.Match[str]], str]:
+    return lambda found: f"messages[{base + int(found[1])}]"
 
 
 def _absorb(hasher: Any, text: str, start: int, end: int) -> None:

@@ -24,7 +24,8 @@ class Intake:
     """Takes records in, in any order. A record that came before is known by its ids and counted once.
 
     ``told`` is what was told so far; ``parents`` gives (trace, span) -> parent span of every span seen; ``above`` holds the
-    spans above a call, as far as they are known: a sum on one of them is no call of its own."""
+    spans above a call, as far as they are known: a sum on one of them is no call of its own; ``traced`` the services whose
+    calls have spans."""
 
     def __init__(self, settings: Settings, parents: MutableMapping[tuple[str, str], str]) -> None:
         self.rules: Rules = load(settings.rules_override)
@@ -32,6 +33,7 @@ class Intake:
         self.told: dict[Key, Told] = {}
         self.parents = parents
         self.above: dict[tuple[str, str], None] = {}
+        self.traced: dict[str, None] = {}
         self.foreign: dict[str, int] = {}
         self.spans = self.logs = 0
         self._limits = settings.limits
@@ -49,6 +51,7 @@ class Intake:
         telling = dialects.read(span)
         if telling is not None:
             if telling.role == "call":
+                self.traced[telling.service] = None
                 self.above[(telling.trace_id, telling.parent_id)] = None
             return self._hear(telling)
         if not again and _looks_like_a_model(span):
@@ -75,7 +78,7 @@ class Intake:
 
     def _hear(self, telling: Telling) -> Told | None:
         key: Key
-        if telling.role == "content":
+        if telling.role in ("content", "piece"):
             told = self._read(telling)
             place = (telling.trace_id, telling.span_id, telling.role, telling.order)
             content, n = content_of(told), 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from otel_ctx.calls import Folded, Told, awaits_its_end, fold
+from otel_ctx.calls import Folded, Told, awaits_its_end, fold, own_key
 from otel_ctx.engine.assemble import Memo
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
@@ -20,6 +20,7 @@ GRACE_NS = (
     6_000_000_000  # a batch processor holds spans back for 5 s: one that ended earlier may arrive later
 )
 SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its parent has not come before
+PIECES_NS = 3_600_000_000_000  # so long a session that is put together from pieces may pause
 _PARENTS = 200_000
 _REMEMBERED = 4096
 _DEFAULT = Settings(text_cap=24 * 1024 * 1024)
@@ -111,7 +112,9 @@ class LiveEngine:
 
     def _fold(self, told: list[Told]) -> Folded:
         intake = self._intake
-        return fold(told, intake.parents, intake.rules, intake.joined, intake.above, whole=False)
+        return fold(
+            told, intake.parents, intake.rules, intake.joined, intake.above, intake.traced, whole=False
+        )
 
     def _around(self, fresh: list[Told]) -> list[Told]:
         """What was told of requests at the same time, in the same traces or still without an answer: more than that cannot be
@@ -128,19 +131,27 @@ class LiveEngine:
         ]
 
     def _say_new(self) -> None:
-        fresh = [t for t in self._new if t.telling.role != "content"]
+        fresh = [t for t in self._new if self._tells_a_call(t)]
         if not fresh:
             return
         self._now = max(self._now, max(t.telling.end_unix_nano for t in fresh))
         folded = self._fold(self._around(fresh))
-        ids = {t.id for t in fresh}
+        ids = {t.id for t in fresh if t.telling.role != "content"}
+        told = {folded.call_of(t) for t in fresh}
         for call in folded.calls:
             refs = {f"{s.trace_id}:{s.span_id}" for s in call.spans}
-            if ids & refs and call.id not in self._tried:
+            if (ids & refs or call.id in told) and call.id not in self._tried:
                 self._tried.add(call.id)
                 self._at = call
                 self._out.append(self._say(call, folded.conflicts.get(call.id, ())))
                 self._at = None
+
+    def _tells_a_call(self, told: Told) -> bool:
+        """A span of one or of several; a record with figures, where no span will come."""
+        said = told.telling
+        if said.role == "content":
+            return said.usage is not None and said.service not in self._intake.traced
+        return said.role != "piece"
 
     def _say(self, call: Call, conflicts: Iterable[str]) -> Said:
         known = self._said_of(call)
@@ -205,8 +216,7 @@ class LiveEngine:
                 settled = self._settled.judge(call, folded.conflicts.get(call.id, ()))
                 self._out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
         finally:
-            members = folded.members
-            self._intake.keep(lambda t: members.get(t.id) not in done and not self._stale(t))
+            self._intake.keep(lambda t: folded.call_of(t) not in done and not self._stale(t))
         self._changed = False
         return self._taken()
 
@@ -218,19 +228,23 @@ class LiveEngine:
 
     def _late(self) -> None:
         """What tells of a call that has settled already adds nothing: it is counted, and its span learns whose it is."""
-        late = {t.id: t for t in self._new if t.id in self._done or t.telling.response_id in self._done}
+        late = {
+            _ref(t): t
+            for t in self._new
+            if t.telling.role != "piece" and (_ref(t) in self._done or t.telling.response_id in self._done)
+        }
         if not late:
             return
         self.late += len(late)
-        self._new = [t for t in self._new if t.id not in late]
-        self._intake.keep(lambda t: t.id not in late)
-        for t in late.values():
-            call_id = self._done.get(t.id) or self._done.get(t.telling.response_id)
+        self._new = [t for t in self._new if _ref(t) not in late]
+        self._intake.keep(lambda t: _ref(t) not in late or t.telling.role == "piece")
+        for ref, t in late.items():
+            call_id = self._done.get(ref) or self._done.get(t.telling.response_id)
             known = self._said.get(call_id or "")
-            self._done.put(t.id, call_id or "")
+            self._done.put(ref, call_id or "")
             if known is not None and t.telling.role != "content":
-                ref = SpanRef(t.telling.trace_id, t.telling.span_id, "duplicate", t.telling.scope)
-                call = replace(known.reading.call, spans=(*known.reading.call.spans, ref))
+                span = SpanRef(t.telling.trace_id, t.telling.span_id, "duplicate", t.telling.scope)
+                call = replace(known.reading.call, spans=(*known.reading.call.spans, span))
                 self._out.append(replace(known, again=True, reading=replace(known.reading, call=call)))
 
     def _taken(self) -> list[Said]:
@@ -238,12 +252,17 @@ class LiveEngine:
         return out
 
     def _stale(self, told: Told) -> bool:
-        """A sum, or content whose span never came, that nothing waits for any more."""
+        """A sum, content whose span never came, or a piece of a prompt, that nothing waits for any more."""
         t = told.telling
-        if t.role == "call":
+        if t.role == "call" or t.names:
             return False
         end = t.end_unix_nano or t.order
-        return self._now - end >= SETTLE_NS
+        return self._now - end >= (PIECES_NS if t.thread else SETTLE_NS)
+
+
+def _ref(told: Told) -> str:
+    """What ``done`` knows a span or a record by."""
+    return told.id if told.telling.span_id else ":".join(own_key(told))
 
 
 def _unseen(call: Call) -> bool:
