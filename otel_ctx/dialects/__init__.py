@@ -45,7 +45,6 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
     haystack.read,
     adk.read,
     codex.read,
-    claude_code.read,
     litellm.read,
     pydantic.read,
     genai.read,

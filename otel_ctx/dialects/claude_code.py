@@ -116,32 +116,6 @@ def _usage(attributes: Any) -> UsageClaim | None:
 # ---- log events
 
 
-def read(span: Span) -> Telling | None:
-    """What ``span`` tells of a request; None where it is none of Claude Code's, or of no request.
-
-    Before they had the conventions' names (2.1.114 has not), its numbers were those of the API, beside the cached ones."""
-    a = span.attributes
-    if not span.scope_name.startswith(_SCOPE) or text(a, "span.type") != "llm_request":
-        return None
-    telling = semconv.telling(span, "claude_code", "call")
-    usage = telling.usage or UsageClaim(
-        input=number(a, "input_tokens"),
-        output=number(a, "output_tokens"),
-        cache_read=number(a, "cache_read_tokens"),
-        cache_write=number(a, "cache_creation_tokens"),
-        semantics="exclusive",
-        semantics_evidence="the API's own numbers, which exclude cached tokens",
-    )
-    return replace(
-        telling,
-        operation=telling.operation or "chat",
-        provider=telling.provider or "anthropic",
-        request_model=telling.request_model or text(a, "model"),
-        conversation_hint=telling.conversation_hint or text(a, "session.id"),
-        usage=usage if usage.input is not None or usage.output is not None else None,
-    )
-
-
 def read_log(record: LogRecord) -> Telling | None:
     """What an event holds of a request or of the session; None where it holds nothing of either."""
     a = record.attributes
