@@ -76,6 +76,19 @@ def prices_of(
     return (found.at(tokens), "package") if found is not None else None
 
 
+def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:
+    """Seconds that a cache entry lives which was written for the shorter time, and the USD per million tokens of a write
+    for that and for the longer time. None where the model offers no choice, or no price is known."""
+    family = rules.model(call.model, call.platform or call.provider)
+    found = prices_of(call, rules)
+    if family is None or found is None or len(family.ttl_seconds) < 2:
+        return None
+    usd, _ = found
+    short = usd.get("cache_write", usd["input"])
+    least = next(iter(family.ttl_seconds.values()))[0]
+    return least, short, usd.get("cache_write_1h", short)
+
+
 # ---- the prices of the package genai-prices (the extra ``prices``): imported when a model is not in the table
 
 _PROVIDERS = {"mistral_ai": "mistral", "x_ai": "x-ai", "bedrock": "aws", "alibaba": "qwen", "zhipu": "zai"}

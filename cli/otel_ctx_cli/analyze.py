@@ -29,6 +29,7 @@ _KINDS = (
     "model_switch", "ttl_expired", "ttl_lost", "parallel_miss", "no_cache_control", "below_minimum", "frozen_breakpoint",
     "missing_tail_breakpoint", "breakpoint_before_change", "lookback_exceeded", "parameters_changed",
     "server_side_rewrite_suspected", "provider_side_miss", "unexplained_miss", "unpriced_model",
+    "evicted_content", "compaction_loop", "growth_spike", "duplicate_content", "dead_tool_schema", "ttl_overpaid",
 )  # fmt: skip
 _GATE_MET = 1
 _NAMED = 5  # models on one line of stderr

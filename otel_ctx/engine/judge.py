@@ -48,6 +48,7 @@ class _Thread:
     usages: list[int] = field(default_factory=list)  # of the last turns, one each
     usages_to: int = 0  # the turn of the last of them
     breaks: list[Break] = field(default_factory=list)
+    compactions: list[int] = field(default_factory=list)  # turns
     services: dict[str, None] = field(default_factory=dict)
     agents: dict[str, None] = field(default_factory=dict)
     models: dict[str, None] = field(default_factory=dict)
@@ -104,6 +105,9 @@ class Judge:
             cost=cost,
         )
         self._keep(thread, reading, placed)
+        if any(f.kind == "compaction" for f in found):
+            thread.compactions.append(reading.turn)
+            del thread.compactions[:-_BREAKS_KEPT]
         unchecked = tuple(r for r in results if isinstance(r, NotChecked))
         return Said(reading, findings, unchecked, ignored=ignored)
 
@@ -185,6 +189,7 @@ class Judge:
             thread.context,
             minimum=family.min_cacheable_tokens if family is not None else None,
             lookback=family.lookback_positions if family is not None else None,
+            compactions=tuple(thread.compactions),
         )
 
     def _keep(self, thread: _Thread, reading: Reading, placed: Placed) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from otel_ctx.calls import fold
+from otel_ctx.cost import lifetimes
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
 from otel_ctx.engine.settings import Settings
-from otel_ctx.findings import as_it_stands, gather, unknown_dialects
+from otel_ctx.findings import as_it_stands, gather, hindsight, ranked, unknown_dialects
 from otel_ctx.model import Analysis, Finding, LogRecord, NotChecked, Reading, Span
 
 _DEFAULT = Settings()
@@ -45,7 +47,8 @@ class Engine:
         findings, not_checked = gather(found, readings)
         ignored = Counter(kind for s in said for kind in s.ignored)
         foreign = tuple(sorted(intake.foreign.items()))
-        for finding in unknown_dialects(foreign):
+        told = hindsight(readings, intake.texts.get, partial(lifetimes, rules=intake.rules))
+        for finding in (*unknown_dialects(foreign), *told):
             if finding.kind in self._settings.ignore:
                 ignored[finding.kind] += len(finding.calls)
             else:
@@ -53,7 +56,7 @@ class Engine:
         return Analysis(
             readings=readings,
             conversations=judge.conversations(),
-            findings=findings,
+            findings=ranked(findings),
             not_checked=not_checked,
             spans=intake.spans,
             log_records=intake.logs,

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from otel_ctx.findings import caching, prefix, quality, tools, window
 from otel_ctx.findings.blame import blame
-from otel_ctx.findings.merge import gather
+from otel_ctx.findings.hindsight import hindsight
+from otel_ctx.findings.merge import gather, ranked
 from otel_ctx.findings.quality import unknown_dialects, unpriced_model
 from otel_ctx.findings.step import Check, Step
 from otel_ctx.findings.window import as_it_stands
@@ -23,6 +24,7 @@ CAUSES: tuple[Check, ...] = (
     tools.tools_reordered,
     tools.tool_schema_key_order,
     prefix.volatile_prefix,
+    prefix.evicted_content,
     prefix.moved_segment,
     tools.tools_changed,
     caching.breakpoint_before_change,
@@ -49,6 +51,8 @@ CHECKS: tuple[Check, ...] = (
     cause,
     window.window_exceeded,
     window.headroom_low,
+    window.growth_spike,
+    prefix.compaction_loop,
     quality.content_not_captured,
     quality.content_truncated,
     quality.attributes_dropped,
@@ -65,6 +69,8 @@ __all__ = [
     "as_it_stands",
     "blame",
     "gather",
+    "hindsight",
+    "ranked",
     "unknown_dialects",
     "unpriced_model",
 ]

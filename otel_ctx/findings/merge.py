@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from otel_ctx.model import SEVERITIES, Evidence, Finding, NotChecked, Reading
 
@@ -42,10 +42,19 @@ def gather(
         else:
             groups[_folded(said, reading, volatile) or _key(said, reading)].append(said)
     merged = [_merged(key, group) for key, group in groups.items()]
-    merged.sort(key=lambda f: (SEVERITIES.index(f.severity), -f.tokens, f.kind, f.title, f.path, f.calls))
-    return tuple(merged), tuple(
+    return ranked(merged), tuple(
         NotChecked(check, why, tuple(dict.fromkeys(calls)))
         for (check, why), calls in sorted(unchecked.items())
+    )
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The worst first, then those that cost most."""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda f: (SEVERITIES.index(f.severity), -f.tokens, f.kind, f.title, f.path, f.calls),
+        )
     )
 
 

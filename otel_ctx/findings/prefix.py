@@ -14,6 +14,7 @@ from otel_ctx.parts import is_mask, loads
 
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
 _SUMMARY_TOKENS = 40  # less is a placeholder
+_LOOP, _LOOP_TURNS = 3, 12  # so many compactions in so many turns are a loop
 _REPLACED = 4  # segments that a summary replaces, at least
 _AROUND = 60  # characters on each side of a difference in which a mask would stand
 _MASK_WITHIN = re.compile(
@@ -155,6 +156,21 @@ def _at_a_cut(step: Step, at: Break) -> bool:
 # ---- causes, the most specific first (the order stands in ``otel_ctx.findings``)
 
 
+def compaction_loop(step: Step) -> Iterator[Finding]:
+    """The window fills again right after each compaction."""
+    turns = (*step.compactions, step.reading.turn)
+    if len(turns) < _LOOP or turns[-1] - turns[-_LOOP] > _LOOP_TURNS or not any(compaction(step)):
+        return
+    yield Finding(
+        kind="compaction_loop",
+        severity="error",
+        title="The conversation is compacted again and again",
+        detail=f"{len(turns)} compactions, the last {_LOOP} within {turns[-1] - turns[-_LOOP]} turns.",
+        fix="Let each compaction keep less, raise the size at which it starts, or make the tools' results shorter.",
+        calls=(step.call.id,),
+    )
+
+
 def compaction(step: Step) -> Iterator[Finding]:
     """History that was replaced by a summary: the whole of it, or its older part."""
     old = step.compared
@@ -228,6 +244,32 @@ def volatile_prefix(step: Step) -> Iterator[Finding]:
         tokens=loss.tokens,
         evidence=loss.evidence,
         excerpt=_excerpt(step, at, found),
+    )
+
+
+def evicted_content(step: Step) -> Iterator[Finding]:
+    """Old content that is gone from the front or the middle; what came after it is still there."""
+    at = step.reading.break_
+    if at is None or at.kind == "tools" or not at.path.startswith("messages"):
+        return
+    if at.change != "removed" and not _answers(step, at.after):
+        return
+    if at.before is not None and any(s.digest == at.before.digest for s in _rest(step.call, at)):
+        return  # it has moved
+    loss = loss_of(step, at)
+    yield Finding(
+        kind="evicted_content",
+        severity="info",
+        title="Content that had been sent was left out",
+        detail=f"What stood at {_old_path(at)} in the request before is gone.",
+        fix=(
+            "Each cut makes the provider read all that follows it anew: cut seldom and much at once, and from the end of "
+            f"the prompt where that can be. {_behind(step.call)}"
+        ),
+        calls=(step.call.id,),
+        path=at.path,
+        tokens=loss.tokens,
+        evidence=loss.evidence,
     )
 
 
@@ -327,9 +369,8 @@ def _change(step: Step, at: Break, found: Difference | None) -> tuple[str, str]:
             "New content was put in front of what had been sent",
             f"{at.path} is new; what stood there in the request before follows behind it.",
         )
-    if at.change == "removed" or _answers(step, at.after):
-        gone = f"What stood at {_old_path(at)} in the request before is gone."
-        return "Content that had been sent was left out", gone
+    if at.change == "removed":
+        return "Content that had been sent was left out", f"What stood at {_old_path(at)} is gone."
     title = f"{_holder(at)} changed"
     if known_by_hash(at):
         return title, f"{UNSEEN} The text itself was not given."

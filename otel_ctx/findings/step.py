@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from otel_ctx.model import Break, Call, Context, Finding, NotChecked, Reading
+from otel_ctx.model import Break, Call, Context, Finding, NotChecked, Reading, Segment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -14,7 +15,8 @@ class Step:
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
     first; ``text`` gives a segment's text by its digest while it is kept; ``sum_conflicts`` are the contradictions between
     the call's numbers and the sums that agent spans above it write; ``before`` is how full the window was when that was
-    last known; ``minimum`` and ``lookback`` are the cache rule's, where one is known."""
+    last known; ``minimum`` and ``lookback`` are the cache rule's, where one is known;
+    ``compactions`` are the turns of the conversation at which its history was replaced before."""
 
     reading: Reading
     previous: Reading | None
@@ -25,10 +27,19 @@ class Step:
     before: Context | None = None
     minimum: int | None = None
     lookback: int | None = None
+    compactions: Sequence[int] = ()
 
     @property
     def call(self) -> Call:
         return self.reading.call
+
+
+_NAME = re.compile(r"[\w.:/@-]{1,64}")  # anything else may be more than a name
+
+
+def named(tool: Segment) -> str:
+    """``tools[2] (lookup)``"""
+    return f"{tool.path} ({tool.name})" if _NAME.fullmatch(tool.name) else tool.path
 
 
 Check = Callable[[Step], Iterator[Finding | NotChecked]]

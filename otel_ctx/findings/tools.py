@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of
-from otel_ctx.findings.step import Step
+from otel_ctx.findings.step import Step, named
 from otel_ctx.model import Break, Finding, Segment
 from otel_ctx.parts import loads
 
 _LISTED = 8
-_NAME = re.compile(r"[\w.:/@-]{1,64}")  # anything else may be more than a name
 
 _KEEP = (
     "Send the same tools through the whole conversation: what is not wanted now can be ruled out by tool_choice, "
@@ -39,7 +37,7 @@ def tools_reordered(step: Step) -> Iterator[Finding]:
     was: dict[str, int] = {}
     for i, meaning in enumerate(a):
         was.setdefault(meaning, i)
-    words = [f"{_named(new[i])} was tools[{was[b[i]]}]" for i in moved]
+    words = [f"{named(new[i])} was tools[{was[b[i]]}]" for i in moved]
     yield _finding(
         step,
         at,
@@ -59,7 +57,7 @@ def tool_schema_key_order(step: Step) -> Iterator[Finding]:
     at, old, new = both
     if _meanings(step, old) != _meanings(step, new):
         return
-    differ = [_named(n) for o, n in zip(old, new, strict=True) if o.digest != n.digest]
+    differ = [named(n) for o, n in zip(old, new, strict=True) if o.digest != n.digest]
     yield _finding(
         step, at, "tool_schema_key_order", "error", "Keys inside a tool's schema changed places",
         f"The same definitions, written in another order of keys: {_listed(differ)}.", _SORT,
@@ -79,9 +77,9 @@ def tools_changed(step: Step) -> Iterator[Finding]:
     before = dict(zip(_keys(old), old, strict=True))
     after = dict(zip(_keys(new), new, strict=True))
     groups = (
-        ("added", [_named(s) for k, s in after.items() if k not in before]),
-        ("removed", [_named(s) for k, s in before.items() if k not in after]),
-        ("changed", [_named(s) for k, s in after.items() if k in before and s.digest != before[k].digest]),
+        ("added", [named(s) for k, s in after.items() if k not in before]),
+        ("removed", [named(s) for k, s in before.items() if k not in after]),
+        ("changed", [named(s) for k, s in after.items() if k in before and s.digest != before[k].digest]),
     )
     said = "; ".join(f"{len(names)} {word}: {_listed(names)}" for word, names in groups if names)
     kept = [k for k in before if k in after], [k for k in after if k in before]
@@ -156,10 +154,6 @@ def _keys(tools: Sequence[Segment]) -> list[tuple[str, int]]:
         keys.append((s.name, seen[s.name]))
         seen[s.name] += 1
     return keys
-
-
-def _named(tool: Segment) -> str:
-    return f"{tool.path} ({tool.name})" if _NAME.fullmatch(tool.name) else tool.path
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ _TOO_LONG = re.compile(
     r"context[ _]?(?:length|window)|maximum context|(?:prompt|input|request) is too long|too many (?:input )?tokens",
     re.IGNORECASE,
 )
+_SPIKE, _SPIKE_LEAST, _SPIKE_SHARE = 4, 4000, 0.02  # times the usual growth, tokens, share of the window
 _FIX = "Compact or trim the history, start a new conversation, or use a model with a larger window."
 
 
@@ -72,6 +73,26 @@ def window_exceeded(step: Step) -> Iterator[Finding]:
         fix=_FIX,
         calls=(call.id,),
         evidence="reported" if refused or now.usage_method == "exact" else "predicted",
+    )
+
+
+def growth_spike(step: Step) -> Iterator[Finding]:
+    """One turn added far more than the turns before it."""
+    now, before = step.reading.context, step.before
+    if now.usage is None or before is None or before.usage is None or before.growth is None:
+        return
+    added = now.usage - before.usage
+    usual = max(before.growth, 1.0)
+    if added < _SPIKE_LEAST or added < _SPIKE * usual or (now.limit and added < _SPIKE_SHARE * now.limit):
+        return
+    yield Finding(
+        kind="growth_spike",
+        severity="warning",
+        title="One turn added far more than those before it",
+        detail=f"{added:,} tokens in one turn; {usual:,.0f} a turn were usual.",
+        fix="Look at the largest new segment, most often a tool's result: let the tool return less, or a part at a time.",
+        calls=(step.call.id,),
+        evidence="reported" if now.usage_method == "exact" else "predicted",
     )
 
 

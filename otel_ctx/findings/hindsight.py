@@ -1,0 +1,213 @@
+"""What only the whole of a dump can say: content sent several times, tools that nobody called, lifetimes paid for in vain.
+
+Asked once, at the end of a dump; a process that lives on never knows that nothing more will come.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from otel_ctx.findings.step import named
+from otel_ctx.model import Call, Finding, Reading, Segment
+
+Text = Callable[[str], str | None]
+Longer = Callable[[Call], tuple[int, float, float] | None]
+"""Seconds that the shorter lifetime lives, and USD per million written tokens by the shorter and by the longer one."""
+
+_DUPLICATED = ("tool_result", "user", "assistant", "system")
+_LONG = 200  # characters; shorter texts are alike by chance
+_ALIKE = 0.85  # Jaccard over shingles of five words
+_SHINGLE = 5
+_MOST = 200  # segments of one request that are compared
+_FEW_CALLS = 3  # before a tool is dead, or a lifetime too long
+_LISTED = 8
+_SECOND = 1_000_000_000
+
+
+def hindsight(readings: Sequence[Reading], text: Text, longer: Longer) -> Iterator[Finding]:
+    conversations: dict[str, list[Reading]] = defaultdict(list)
+    for r in readings:
+        conversations[r.conversation].append(r)
+    yield from _duplicates(conversations, text)
+    yield from _dead_tools(conversations, text)
+    for calls in conversations.values():
+        yield from _overpaid(calls, longer)
+
+
+# ---- duplicates
+
+
+def _duplicates(conversations: Mapping[str, Sequence[Reading]], text: Text) -> Iterator[Finding]:
+    """In the last request of each conversation; the same group in several conversations is said once."""
+    found: dict[frozenset[str], tuple[list[Segment], list[str]]] = {}
+    for calls in conversations.values():
+        last = calls[-1].call
+        for group in _groups(last, text):
+            name = frozenset(s.digest for s in group)
+            found.setdefault(name, (group, []))[1].append(last.id)
+    for group, ids in found.values():
+        each = sum(s.tokens or 0 for s in group) / len(group)
+        kind = group[0].kind.replace("_", " ")
+        same = len({s.digest for s in group}) == 1
+        paths = ", ".join(s.path for s in group[:_LISTED])
+        more = f" and {len(group) - _LISTED} more" if len(group) > _LISTED else ""
+        yield Finding(
+            kind="duplicate_content",
+            severity="info",
+            title=f"The same {kind} stands in the prompt {len(group)} times"
+            if same
+            else f"{len(group)} parts of the prompt are nearly the same",
+            detail=f"{paths}{more}.",
+            fix="Send it once: let later messages refer to it, or take the older copies out when the history is compacted.",
+            calls=tuple(ids),
+            path=group[1].path,
+            tokens=round(each * (len(group) - 1)),
+        )
+
+
+def _groups(call: Call, text: Text) -> Iterator[list[Segment]]:
+    if call.completeness.status not in ("full", "partial"):
+        return
+    long = [s for s in call.prompt if s.kind in _DUPLICATED and s.bytes >= _LONG and not s.inferred]
+    long = sorted(long, key=lambda s: -s.bytes)[:_MOST]
+    groups: list[list[Segment]] = []
+    by_digest: dict[str, list[Segment]] = {}
+    for s in long:
+        if s.digest in by_digest:
+            by_digest[s.digest].append(s)
+        else:
+            by_digest[s.digest] = group = [s]
+            groups.append(group)
+    for a, b in _alike(groups, text):
+        a += b
+        b.clear()
+    for group in groups:
+        if len(group) > 1:
+            yield sorted(group, key=_order(call))
+
+
+def _order(call: Call) -> Callable[[Segment], int]:
+    places = {id(s): i for i, s in enumerate(call.prompt)}
+    return lambda s: places[id(s)]
+
+
+def _alike(groups: list[list[Segment]], text: Text) -> Iterator[tuple[list[Segment], list[Segment]]]:
+    """Pairs of groups of nearly equal texts. Words first: sets of them are compared far sooner than shingles."""
+    words: dict[str, tuple[str, ...]] = {}
+    sets: dict[str, frozenset[str]] = {}
+    for i, a in enumerate(groups):
+        for b in groups[i + 1 :]:
+            if not a or not b:
+                continue
+            if b[0].bytes < _ALIKE * a[0].bytes:
+                break  # they come by size
+            for s in (a[0], b[0]):
+                if s.digest not in words:
+                    words[s.digest] = tuple((text(s.digest) or "").split())
+                    sets[s.digest] = frozenset(words[s.digest])
+            one, other = a[0].digest, b[0].digest
+            if _jaccard(sets[one], sets[other]) < _ALIKE:
+                continue
+            if _jaccard(_shingles(words[one]), _shingles(words[other])) >= _ALIKE:
+                yield a, b
+
+
+def _jaccard(a: frozenset[object], b: frozenset[object]) -> float:
+    either = len(a | b)
+    return len(a & b) / either if either else 0.0
+
+
+def _shingles(words: Sequence[str]) -> frozenset[object]:
+    return frozenset(zip(*(words[i:] for i in range(_SHINGLE)), strict=False))
+
+
+# ---- tools that nobody calls
+
+
+def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> Iterator[Finding]:
+    """Definitions that an agent sent with every call, and no call, answer or result ever named."""
+    agents: dict[tuple[str, str], list[Reading]] = defaultdict(list)
+    for calls in conversations.values():
+        for r in calls:
+            agents[r.call.service, r.call.agent].append(r)
+    for calls in agents.values():
+        seen = [r for r in calls if r.call.completeness.status == "full" and r.call.prompt.tools]
+        if len(seen) < _FEW_CALLS or any(r.call.completeness.status != "full" for r in calls):
+            continue  # what was not seen may have called them
+        sent: dict[str, list[Segment]] = defaultdict(list)
+        for r in seen:
+            for tool in r.call.prompt.tools:
+                sent[tool.name].append(tool)
+        mentioned = _mentioned(calls, text)
+        dead = {
+            n: s for n, s in sent.items() if n and len(s) >= _FEW_CALLS and not any(n in t for t in mentioned)
+        }
+        if not dead:
+            continue
+        tokens = sum(t.tokens or 0 for tools in dead.values() for t in tools)
+        names = sorted(dead, key=lambda n: -sum(t.tokens or 0 for t in dead[n]))
+        ids = tuple(r.call.id for r in seen if any(t.name in dead for t in r.call.prompt.tools))
+        each = round(tokens / len(ids))
+        listed = ", ".join(named(dead[n][-1]) for n in names[:_LISTED])
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        yield Finding(
+            kind="dead_tool_schema",
+            severity="info",
+            title="Tools were sent and never called" if len(dead) > 1 else "A tool was sent and never called",
+            detail=f"{listed}{more}: about {each:,} tokens in each of {len(ids):,} calls.",
+            fix="Leave out what the agent does not need, or put it behind a tool that searches for tools.",
+            calls=ids,
+            path=dead[names[0]][-1].path,
+            tokens=tokens,
+        )
+
+
+def _mentioned(calls: Sequence[Reading], text: Text) -> set[str]:
+    """Names of called tools, and what the model and the tools said."""
+    last = {r.conversation: r.call for r in calls}
+    out: set[str] = set()
+    for r in calls:
+        for s in r.call.answer:
+            out.add(s.name if s.kind == "tool_call" else text(s.digest) or "")
+    for call in last.values():
+        for s in call.prompt.messages:
+            if s.kind == "tool_call":
+                out.add(s.name)
+            elif s.kind in ("assistant", "tool_result"):
+                out.add(text(s.digest) or "")
+    return out
+
+
+# ---- a lifetime that was not needed
+
+
+def _overpaid(calls: Sequence[Reading], longer: Longer) -> Iterator[Finding]:
+    """The longer lifetime was paid for, and every pause was shorter than the shorter one lasts."""
+    written = [r for r in calls if r.call.usage.cache_write_1h]
+    if len(calls) < _FEW_CALLS or not written:
+        return
+    known = longer(written[0].call)
+    if known is None:
+        return
+    seconds, short, long = known
+    starts = sorted(r.call.start_unix_nano for r in calls)
+    if any(b - a > seconds * _SECOND for a, b in pairwise(starts)):
+        return
+    tokens = sum(r.call.usage.cache_write_1h or 0 for r in written)
+    longest = max((b - a) / _SECOND for a, b in pairwise(starts))
+    yield Finding(
+        kind="ttl_overpaid",
+        severity="warning",
+        title="A longer cache lifetime was paid for and not needed",
+        detail=(
+            f"{tokens:,} tokens were written for an hour, and no pause was longer than {longest:,.0f} s: the usual lifetime "
+            f"of {seconds // 60} minutes, which every read renews, would have done."
+        ),
+        fix='Leave ttl out of cache_control, or use "1h" only where pauses are longer.',
+        calls=tuple(r.call.id for r in written),
+        tokens=tokens,
+        usd=tokens * (long - short) / 1_000_000 if long > short else None,
+        evidence="reported",
+    )
