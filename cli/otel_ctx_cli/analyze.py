@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from otel_ctx_cli.main import Failure
-from otel_ctx_cli.reading import analysed, input_options, no_collector, one_of
+from otel_ctx_cli.reading import analysed, input_options, no_collector, one_of, rules_option, rules_text
 from otel_ctx_cli.version import version_option
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
         from otel_ctx.findings.kinds import KINDS
 
         for value in values:
-            one_of(value, KINDS)
+            one_of(value.partition(":")[0], KINDS)
     return frozenset(values)
 
 
@@ -93,10 +93,10 @@ def _pair(value: str, form: str) -> tuple[str, str]:
 )
 @click.option(
     "--ignore",
-    metavar="KIND",
+    metavar="KIND[:PATH]",
     multiple=True,
     callback=_kinds,
-    help="Leave findings of this kind out (kinds: below).",
+    help="Leave findings of this kind out, at this path only or anywhere (kinds: below).",
 )
 @click.option(
     "--limit",
@@ -113,6 +113,14 @@ def _pair(value: str, form: str) -> tuple[str, str]:
     multiple=True,
     callback=_models,
     help="The model behind a deployment's name.",
+)
+@rules_option
+@click.option(
+    "--baseline",
+    "baseline_path",
+    metavar="FILE",
+    type=click.Path(),
+    help="A report (--json) whose findings are accepted: --fail-on passes them.",
 )
 @click.option(
     "-v", "--verbose", count=True, help="Show all of every list, and each turn; twice: call ids too."
@@ -131,6 +139,8 @@ def command(
     ignore: frozenset[str],
     windows: Mapping[str, int],
     models: Mapping[str, str],
+    rules_path: str | None,
+    baseline_path: str | None,
     verbose: int,
 ) -> None:
     """Read dumps of OpenTelemetry spans and report what fills the context window, how soon it is full and where the
@@ -150,7 +160,10 @@ def command(
     from otel_ctx.outputs.escape import escape
     from otel_ctx.outputs.report import build, dumps, reconcile
 
-    settings = Settings(limits=Limits(windows=windows, models=models), ignore=ignore)
+    accepted = _accepted(baseline_path)
+    settings = Settings(
+        limits=Limits(windows=windows, models=models), ignore=ignore, rules_override=rules_text(rules_path)
+    )
     with no_collector():
         analysis, inputs = analysed(paths, format_, contents, settings)
         reconcile(analysis.readings)
@@ -167,7 +180,7 @@ def command(
                 _replace(Path(json_path), data)
             _print(analysis, inputs, verbose, show_text=not redact)
     if fail_on is not None:
-        _gate(context, analysis, inputs, fail_on)
+        _gate(context, analysis, inputs, fail_on, accepted)
 
 
 def _print(analysis: Analysis, inputs: Inputs, verbose: int, *, show_text: bool) -> None:
@@ -238,7 +251,27 @@ def _replace(path: Path, data: bytes) -> None:
 # ---- the gate
 
 
-def _gate(context: click.Context, analysis: Analysis, inputs: Inputs, fail_on: str) -> None:
+def _accepted(path: str | None) -> frozenset[tuple[str, str, str]]:
+    """The findings of an earlier report: (kind, title, path)."""
+    if path is None:
+        return frozenset()
+    import json
+
+    try:
+        report = json.loads(Path(path).read_bytes())
+        return frozenset((f["kind"], f["title"], f["path"] or "") for f in report["findings"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = getattr(error, "strerror", None) or "is no report of otelctx analyze --json"
+        raise click.BadParameter(f"{click.format_filename(path)}: {why}", param_hint="--baseline") from None
+
+
+def _gate(
+    context: click.Context,
+    analysis: Analysis,
+    inputs: Inputs,
+    fail_on: str,
+    accepted: frozenset[tuple[str, str, str]],
+) -> None:
     """1 where a finding is as severe as that; 2 where what was read is not all, and no verdict can rest on it."""
     if inputs.skipped:
         where, why = inputs.skipped[0]
@@ -247,7 +280,10 @@ def _gate(context: click.Context, analysis: Analysis, inputs: Inputs, fail_on: s
     if not analysis.readings:
         _refuse("no model call in this input: --fail-on has nothing to judge")
     met: list[Finding] = [
-        f for f in analysis.findings if _SEVERITIES.index(f.severity) <= _SEVERITIES.index(fail_on)
+        f
+        for f in analysis.findings
+        if _SEVERITIES.index(f.severity) <= _SEVERITIES.index(fail_on)
+        and (f.kind, f.title, f.path) not in accepted
     ]
     if met:
         kinds = ", ".join(dict.fromkeys(f.kind for f in met))

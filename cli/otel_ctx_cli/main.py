@@ -17,6 +17,8 @@ from otel_ctx_cli.version import version_option
 
 COMMANDS: Mapping[str, str] = {
     "analyze": "otel_ctx_cli.analyze",
+    "explain": "otel_ctx_cli.explain",
+    "rules": "otel_ctx_cli.rules",
 }
 
 _INTERRUPTED = 130  # what shells report for Ctrl-C; 1 would say that a gate was met

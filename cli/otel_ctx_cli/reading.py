@@ -165,3 +165,24 @@ def _status(text: str) -> None:
     from otel_ctx_cli.terminal import width
 
     click.echo("\r\x1b[K" + escape(text)[: width() - 1], nl=False, err=True, color=True)
+
+
+def rules_text(path: str | None) -> str | None:
+    """The user's own rules; None where there are none. A file that cannot be read is told by its name."""
+    if not path:
+        return None
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise click.BadParameter(f"{click.format_filename(path)}: {why}", param_hint="--rules") from None
+
+
+rules_option = click.option(
+    "--rules",
+    "rules_path",
+    metavar="FILE",
+    type=click.Path(),
+    envvar="OTELCTX_RULES",
+    help="TOML with windows, prices and cache rules of your own, over the others.",
+)

@@ -89,13 +89,13 @@ class Judge:
         thread = self._thread(placed.conversation)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]
-        found, ignore = [r for r in results if isinstance(r, Finding)], self._settings.ignore
+        found, left_out = [r for r in results if isinstance(r, Finding)], self._settings.leaves_out
         blamed = blame(step, found)
         cost = cost_of(step.call, blamed.tokens, self._rules)
         found += unpriced_model(step, cost)
-        findings = tuple(_priced(f, blamed.tokens, cost) for f in found if f.kind not in ignore)
+        findings = tuple(_priced(f, blamed.tokens, cost) for f in found if not left_out(f))
         kinds = tuple(dict.fromkeys(f.kind for f in findings))
-        ignored = tuple(dict.fromkeys(f.kind for f in found if f.kind in ignore))
+        ignored = tuple(dict.fromkeys(f.kind for f in found if left_out(f)))
         reading = replace(
             step.reading,
             findings=kinds,

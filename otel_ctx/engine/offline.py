@@ -49,7 +49,7 @@ class Engine:
         foreign = tuple(sorted(intake.foreign.items()))
         told = hindsight(readings, intake.texts.get, partial(lifetimes, rules=intake.rules))
         for finding in (*unknown_dialects(foreign), *told):
-            if finding.kind in self._settings.ignore:
+            if self._settings.leaves_out(finding):
                 ignored[finding.kind] += len(finding.calls)
             else:
                 findings += (finding,)

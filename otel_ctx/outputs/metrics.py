@@ -19,7 +19,8 @@ from itertools import product
 from typing import Literal, get_args
 
 from otel_ctx.findings.kinds import KINDS as FINDING_KINDS
-from otel_ctx.model import KINDS, SEVERITIES, Band, Evidence, Reading, Said, Severity, Status, Usage
+from otel_ctx.findings.kinds import severity_of
+from otel_ctx.model import KINDS, SEVERITIES, Band, Evidence, Reading, Said, Status, Usage
 from otel_ctx.outputs.report import by_kind
 
 SERVICE, VERSION = "source_service", "source_version"  # of the app that made the call, not of who tells
@@ -71,26 +72,8 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The closed sets; what is not in them is counted as ``other``."""
 
-_ERRORS = (
-    "volatile_prefix",
-    "tools_reordered",
-    "tool_schema_key_order",
-    "window_exceeded",
-    "compaction_loop",
-)
-_INFOS = (
-    "provider_side_miss", "duplicate_content", "dead_tool_schema", "evicted_content", "compaction",
-    "content_not_captured", "usage_missing", "unpriced_model", "unknown_dialect",
-)  # fmt: skip
-
-
-def _severity(kind: str) -> Severity:
-    """What a finding of the kind has, if nobody grades it otherwise."""
-    return "error" if kind in _ERRORS else "info" if kind in _INFOS else "warning"
-
-
 # What goes together, so that the zeros are no more than there can be events.
-_FINDINGS = tuple((kind, _severity(kind)) for kind in FINDING_KINDS)
+_FINDINGS = tuple((kind, severity_of(kind)) for kind in FINDING_KINDS)
 _SURE = ("confirmed", "reported", "predicted")
 _BREAKS: tuple[tuple[str, ...], ...] = (  # category, break_cause, evidence
     *product(("tools",), (*_BREAKS_TOOLS, "volatile_prefix"), _SURE),

@@ -1,0 +1,186 @@
+"""``otelctx rules [MODEL]``: what is known of a model's prompt cache, window and price, and where it is from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from otel_ctx_cli.reading import rules_option, rules_text
+from otel_ctx_cli.terminal import write
+from otel_ctx_cli.version import version_option
+
+if TYPE_CHECKING:
+    from otel_ctx.outputs.text import Line
+    from otel_ctx.rules import Family, Price, Rules, Value
+
+
+@click.command(short_help="What is known of a model: cache, window, price, and where it is from.")
+@click.argument("model", required=False)
+@click.option(
+    "--platform",
+    metavar="NAME",
+    default="",
+    help="Who serves it, where the name does not say: bedrock, azure, vertex …",
+)
+@rules_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@version_option
+def command(model: str | None, platform: str, rules_path: str | None, as_json: bool) -> None:
+    """What applies to MODEL: how its prompt cache works, its window and its list price; each value with its status, date
+    and source. Without MODEL: all families.
+
+    A file of your own has the same tables; its rows replace those of the same id and come before the others:
+
+    \b
+      [sources.mine]
+      title = "our contract"
+      date = "2026-11"
+      kind = "contract"
+      [[price]]
+      id = "mine"
+      provider = "openai"
+      model = "gpt-4o"
+      usd = { input = 2.0, output = 8.0, cache_read = 1.0 }
+      source = ["mine"]
+      status = "documented"
+    """
+    from otel_ctx.rules import load
+
+    rules = load(rules_text(rules_path))
+    if model is None:
+        _families(rules, as_json)
+        return
+    _model(rules, model, platform, as_json)
+
+
+def _families(rules: Rules, as_json: bool) -> None:
+    names = ("id", "engine", "min_cacheable_tokens", "read_multiplier", "lifetimes")
+    rows = [
+        (f.id, f.engine, f.min_cacheable_tokens, f.read_multiplier, ", ".join(f.ttl_seconds) or None)
+        for f in rules.families
+    ]
+    if as_json:
+        _json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    lines = [f"{'family':<30}{'engine':<22}{'minimum':>8}{'read':>8}  lifetimes"]
+    for family, engine, minimum, read, lifetimes in rows:
+        price = "?" if read is None else f"{read:g}x"
+        least = "?" if minimum is None else f"{minimum:,}"
+        lines.append(f"{family:<30}{engine:<22}{least:>8}{price:>8}  {lifetimes or '?'}")
+    write("".join(f"{one}\n" for one in lines).encode())
+
+
+def _json(value: Any) -> None:
+    write(json.dumps(value, indent=2).encode() + b"\n")
+
+
+def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
+    from otel_ctx_cli.terminal import print_lines
+
+    family, window, price = (
+        rules.model(model, platform),
+        rules.window(model, platform),
+        rules.price(model, platform),
+    )
+    if family is None and window is None and price is None:
+        raise click.UsageError(
+            f"nothing is known of {model!r}; otelctx rules lists the families, --platform says who serves it."
+        )
+    if as_json:
+        _json(_plain(rules, model, platform, family, window, price))
+    else:
+        print_lines(_lines(rules, model, platform, family, window, price))
+
+
+def _plain(
+    rules: Rules, model: str, platform: str, family: Family | None, window: Value | None, price: Price | None
+) -> dict[str, Any]:
+    from otel_ctx.rules import normalise_model_id
+
+    return {
+        "model": model,
+        "name": normalise_model_id(model),
+        "platform": rules.platform_of(platform, model) or None,
+        "family": family.id if family else None,
+        "engine": family.engine if family else None,
+        "values": {n: _value(v) for n, v in family.values.items()} if family else {},
+        "window": _value(window) if window else None,
+        "price": {
+            "id": price.id,
+            "usd_per_mtok": dict(price.usd),
+            "above": price.above,
+            "tier": dict(price.tier),
+            "status": price.status,
+            "date": price.date,
+        }
+        if price
+        else None,
+    }
+
+
+_NAME = 30
+
+
+def _lines(
+    rules: Rules, model: str, platform: str, family: Family | None, window: Value | None, price: Price | None
+) -> Iterator[Line]:
+    from otel_ctx.outputs.text.layout import Run, line
+
+    def row(name: str, words: str, origin: str = "") -> Line:
+        return line(
+            Run(f"  {name:<{_NAME}}", "dim"), words, *((Run(f"  {origin}", "dim"),) if origin else ())
+        )
+
+    yield line(Run(model, "title"), f"  on {rules.platform_of(platform, model) or 'an unknown platform'}")
+    if family is None:
+        yield row("family", "no rule of its prompt cache is known: nothing is predicted")
+    else:
+        yield row("family", f"{family.id}, engine {family.engine}")
+        for name, value in family.values.items():
+            yield row(name.replace("_", " "), _words(value.value), _origin(rules, value))
+    if window is not None:
+        yield row("window", f"{_words(window.value)} tokens", _origin(rules, window))
+    if price is None:
+        yield row("price", "not known: no cost is given")
+        return
+    yield row("price, USD per million tokens", _words(price.usd), f"({price.status}, {price.date})")
+    if price.above is not None:
+        yield row(f"  above {price.above:,} input tokens", _words(price.tier))
+
+
+def _words(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    if hasattr(value, "items"):
+        return ", ".join(f"{k} {_words(v)}" for k, v in value.items()) or "none"
+    if isinstance(value, tuple):
+        return (
+            "–".join(map(_words, value))
+            if all(isinstance(v, int) for v in value)
+            else ", ".join(map(str, value))
+        )
+    return str(value)
+
+
+def _origin(rules: Rules, value: Value) -> str:
+    titles = "; ".join(rules.sources[s].title for s in value.sources)
+    note = f". {value.note}" if value.note else ""
+    return f"({value.status}, {value.date}: {titles}{note})"
+
+
+def _value(value: Value) -> dict[str, Any]:
+    plain = json.loads(json.dumps(value.value, default=lambda v: dict(v) if hasattr(v, "items") else list(v)))
+    return {
+        "value": plain,
+        "status": value.status,
+        "date": value.date,
+        "sources": list(value.sources),
+        "note": value.note or None,
+    }

@@ -1,0 +1,143 @@
+"""``otelctx rules``, ``otelctx explain``, and what a user says of rules, baselines and findings to be left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from otel_ctx.findings.kinds import KINDS, explanations
+from otel_ctx.rules import load
+from otel_ctx_cli.main import main
+
+DEMO = Path(__file__).parents[1] / "examples/support-agent.otlp.jsonl.gz"
+MINE = """
+[sources.mine]
+title = "our contract"
+date = "2026-11"
+kind = "contract"
+[[price]]
+id = "mine"
+provider = "openai"
+model = "gpt-4o"
+usd = { input = 1000.0, output = 1000.0, cache_read = 1000.0 }
+source = ["mine"]
+status = "documented"
+"""
+
+
+def otelctx(*args: str, **env: str) -> Result:
+    return CliRunner().invoke(main, list(args), env={"COLUMNS": "100", **env})
+
+
+def test_every_kind_is_explained() -> None:
+    assert list(explanations()) == list(KINDS)
+    for told in explanations().values():
+        assert all(sentence.endswith(".") for sentence in (told.means, told.found, told.sure))
+
+
+def test_explain_names_meaning_method_and_evidence() -> None:
+    text = otelctx("explain", "ttl_expired").output
+
+    assert "ttl_expired  warning" in text
+    assert "how it is found" in text
+    assert "how sure it is" in text
+
+
+def test_explain_without_a_kind_lists_all() -> None:
+    assert [k for k in KINDS if re.search(rf"^{k} ", otelctx("explain").output, re.M)] == list(KINDS)
+
+
+def test_an_unknown_kind_is_told() -> None:
+    result = otelctx("explain", "nonsense")
+
+    assert (result.exit_code, "no kind of finding" in result.output) == (2, True)
+
+
+def test_rules_of_a_model_have_value_status_date_and_source() -> None:
+    text = otelctx("rules", "us.anthropic.claude-opus-4-7-v1:0").output
+
+    assert "bedrock/claude-opus-4-7, engine breakpoint" in text
+    assert re.search(r"min cacheable tokens +4,096  \(documented, \d{4}", text)
+    assert re.search(r"price, USD per million tokens +input \d", text)
+
+
+def test_rules_as_json() -> None:
+    told = json.loads(otelctx("rules", "gpt-4o", "--json").output)
+
+    assert (told["family"], told["engine"]) == ("openai/gpt-4o-o1", "auto_rounded_prefix")
+    assert told["values"]["min_cacheable_tokens"]["value"] == 1024
+    assert told["price"]["usd_per_mtok"]["input"] == 2.5
+    assert all(v["sources"] and v["date"] for v in told["values"].values())
+
+
+def test_rules_lists_every_family() -> None:
+    listed = {line.split()[0] for line in otelctx("rules").output.splitlines()[1:]}
+
+    assert listed == {f.id for f in load().families}
+
+
+def test_nothing_known_is_said() -> None:
+    result = otelctx("rules", "no-such-model")
+
+    assert (result.exit_code, "nothing is known" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_own_prices_come_first(by: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    args, env = (("--rules", str(path)), {}) if by == "option" else ((), {"OTELCTX_RULES": str(path)})
+
+    assert "input 1,000.0" in otelctx("rules", "gpt-4o", *args, **env).output
+    report = json.loads(otelctx("analyze", str(DEMO), "--json", "-", *args, **env).output)
+    costs = [(c["cost"]["usd"], c["usage"]) for c in report["calls"] if c["model"].startswith("gpt-4o")]
+    assert costs
+    for usd, usage in costs:
+        assert usd == pytest.approx((usage["input"] + usage["output"]) / 1000)
+
+
+def test_a_file_of_rules_that_does_not_hold_together_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(MINE.replace('source = ["mine"]', 'source = ["nobody"]'))
+
+    result = otelctx("analyze", str(DEMO), "--rules", str(path))
+
+    assert result.exit_code == 2
+    assert "nobody" in result.output
+
+
+def test_a_baseline_passes_what_was_accepted(tmp_path: Path) -> None:
+    accepted = tmp_path / "accepted.json"
+    gate = ("analyze", str(DEMO), "--fail-on", "error")
+
+    assert otelctx(*gate, "--json", str(accepted)).exit_code == 1
+    assert otelctx(*gate, "--baseline", str(accepted)).exit_code == 0
+
+    report = json.loads(accepted.read_bytes())
+    report["findings"] = [f for f in report["findings"] if f["severity"] != "error"]
+    accepted.write_text(json.dumps(report))
+    assert otelctx(*gate, "--baseline", str(accepted)).exit_code == 1
+
+
+@pytest.mark.parametrize("content", [None, "{}", "no json"])
+def test_a_baseline_that_is_none_is_told(content: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    if content is not None:
+        path.write_text(content)
+
+    result = otelctx("analyze", str(DEMO), "--baseline", str(path))
+
+    assert (result.exit_code, "--baseline" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("ignored", "left"), [("volatile_prefix:system[0]", 0), ("volatile_prefix:system[1]", 1)]
+)
+def test_a_finding_is_left_out_at_one_place(ignored: str, left: int) -> None:
+    report = json.loads(otelctx("analyze", str(DEMO), "--json", "-", "--ignore", ignored).output)
+
+    assert sum(f["kind"] == "volatile_prefix" for f in report["findings"]) == left
