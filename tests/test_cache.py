@@ -1,0 +1,352 @@
+"""The simulated prompt cache against the arithmetic of the providers' own pages, and what a call costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from otel_ctx.cache import Simulator
+from otel_ctx.cost import cost_of
+from otel_ctx.model import (
+    EMPTY_CHAIN,
+    Access,
+    Call,
+    Completeness,
+    Kind,
+    Prompt,
+    Segment,
+    SpanRef,
+    Tokens,
+    Usage,
+    grown,
+)
+from otel_ctx.rules import load
+
+SECOND = 1_000_000_000
+START = 1_764_500_000 * SECOND
+RULES = load()
+SONNET, OPUS = "claude-sonnet-4-5", "claude-opus-4-7"
+
+Block = tuple[str, int] | tuple[str, int, str] | tuple[str, int, str, Kind]
+"""(content, tokens, cache marker, kind)"""
+
+
+def prompt(blocks: Sequence[Block]) -> Prompt:
+    segments = []
+    for i, block in enumerate(blocks):
+        content, tokens, marker, kind = (*block, "", "user")[:4] if len(block) < 4 else block
+        if len(block) == 3:
+            content, tokens, marker = block
+            kind = "user"
+        digest = f"{hash((content, kind)) & 0xFFFFFFFFFFFFFFFF:032x}"
+        segments.append(
+            Segment(kind, "user", "", f"messages[{i}]", tokens * 4, tokens, "exact", digest, marker)  # type: ignore[arg-type]
+        )
+    return Prompt((), (), grown(EMPTY_CHAIN, segments, len(segments)))
+
+
+def call(
+    blocks: Sequence[Block],
+    at: float = 0,
+    model: str = SONNET,
+    platform: str = "anthropic",
+    took: float = 1,
+    **more: Any,
+) -> Call:
+    p = prompt(blocks)
+    more.setdefault("usage", Usage(input=p.counted))
+    return replace(
+        Call(
+            id=f"t:{at}", spans=(SpanRef("t", "1", "primary"),), trace_id="t", parent_id="", dialect="genai", scope="",
+            scope_version="", service="shop", agent="", operation="chat", status="ok", error="", provider=platform,
+            platform=platform, model=model, response_id="", previous_response_id="", conversation_hint="",
+            start_unix_nano=START + round(at * SECOND), end_unix_nano=START + round((at + took) * SECOND),
+            first_token_unix_nano=None, completeness=Completeness("full"), usage=Usage(), prompt=p, answer=(), reserve=None,
+            limit=None,
+        ),
+        **more,
+    )  # fmt: skip
+
+
+class Provider:
+    """Calls of one conversation, each continuing the one before it, unless it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.simulator = Simulator(RULES, 100)
+        self.before: Call | None = None
+
+    def ask(self, now: Call, conversation: str = "") -> Access:
+        before = None if conversation else self.before
+        tokens = Tokens(now.prompt.counted, None, None, "exact")
+        shared = 0
+        if before is not None:
+            for a, b in zip(before.prompt, now.prompt, strict=False):
+                if a.digest != b.digest:
+                    break
+                shared += 1
+        relation = "continues" if before is not None else "new"
+        name = conversation or "c"
+        access = self.simulator.step(now, name, relation, before, before, shared, None, tokens)  # type: ignore[arg-type]
+        assert access is not None
+        if not conversation:
+            self.before = now
+        return access
+
+    def read(self, now: Call, conversation: str = "") -> int:
+        predicted = self.ask(now, conversation).predicted
+        assert predicted is not None
+        return predicted.read
+
+
+def row(n: int, tokens: int = 100, marked: Sequence[int] = (), marker: str = "5m") -> list[Block]:
+    """Blocks 1…n, those in ``marked`` with a marker."""
+    return [(f"block {i}", tokens, marker if i in marked else "") for i in range(1, n + 1)]
+
+
+# ---- Anthropic: lookback
+
+
+@pytest.mark.parametrize(
+    ("written", "marks", "found"), [(15, (35,), 0), (16, (35,), 16), (15, (20, 35), 15), (34, (35,), 34)]
+)
+def test_the_page_s_example_of_35_blocks(written: int, marks: Sequence[int], found: int) -> None:
+    """A breakpoint at block 35 looks at blocks 35 to 16; an entry at 15 is missed, unless another breakpoint is near."""
+    provider = Provider()
+    provider.ask(call(row(written, 200, (written,))))
+
+    assert provider.read(call(row(35, 200, marks), at=10)) == 200 * found
+
+
+def test_a_run_of_tool_calls_is_one_position_and_a_run_of_results_another() -> None:
+    first: list[Block] = [("question", 2000, "5m")]
+    tools: list[Block] = [(f"call {i}", 50, "", "tool_call") for i in range(30)]
+    results: list[Block] = [(f"result {i}", 50, "", "tool_result") for i in range(30)]
+    provider = Provider()
+    provider.ask(call(first))
+
+    assert provider.read(call([("question", 2000), *tools, *results, ("end", 10, "5m")], at=10)) == 2000
+
+
+# ---- Anthropic: lifetimes
+
+
+@pytest.mark.parametrize(
+    ("marker", "gap", "alive"),
+    [("5m", 300, True), ("5m", 301, False), ("1h", 3600, True), ("1h", 3601, False)],
+)
+def test_an_entry_lives_from_the_start_of_the_request(marker: str, gap: int, alive: bool) -> None:
+    provider = Provider()
+    provider.ask(call(row(1, 2000, (1,), marker), took=60))
+
+    assert provider.read(call(row(2, 2000, (2,), marker), at=gap)) == (2000 if alive else 0)
+
+
+def test_each_read_renews_it() -> None:
+    provider = Provider()
+    provider.ask(call(row(1, 2000, (1,))))
+
+    assert provider.read(call(row(1, 2000, (1,)), at=200)) == 2000
+    assert provider.read(call(row(1, 2000, (1,)), at=450)) == 2000
+    assert provider.read(call(row(1, 2000, (1,)), at=751)) == 0
+
+
+def test_an_entry_is_there_once_the_answer_has_begun() -> None:
+    provider = Provider()
+    writing = call(row(1, 2000, (1,)), took=30)
+    provider.ask(replace(writing, first_token_unix_nano=START + 5 * SECOND))
+
+    early = provider.ask(call(row(1, 2000, (1,)), at=4), "other")
+    later = provider.ask(call(row(1, 2000, (1,)), at=6), "another")
+
+    assert early.predicted is not None
+    assert (early.predicted.read, early.barrier, early.lost) == (0, "parallel_miss", 2000)
+    assert later.predicted is not None
+    assert later.predicted.read == 2000
+
+
+@pytest.mark.parametrize(
+    ("gap", "reported", "cause"),
+    [(200, 0, "provider_side_miss"), (400, 0, "ttl_expired"), (4000, 0, "ttl_expired"), (200, 2000, "")],
+)
+def test_why_a_marked_prefix_was_missed(gap: int, reported: int, cause: str) -> None:
+    provider = Provider()
+    provider.ask(
+        call(row(1, 2000, (1,)), usage=Usage(input=2000, cache_read=0, cache_write=2000, cache_write_1h=0))
+    )
+    usage = Usage(input=4000, cache_read=reported, cache_write=4000 - reported, cache_write_1h=0)
+    access = provider.ask(call(row(2, 2000, (2,)), at=gap, usage=usage))
+
+    assert (access.barrier or access.otherwise) == cause
+    assert access.lost == (2000 if cause else 0)
+
+
+# ---- Anthropic: what is written, what is too short
+
+
+def test_read_written_and_the_rest() -> None:
+    """A: the last hit, C: the last breakpoint. Read A, write C − A, the rest is plain input."""
+    provider = Provider()
+    provider.ask(call(row(2, 1000, (2,))))
+    access = provider.ask(call(row(5, 1000, (4,)), at=10))
+
+    assert access.predicted == (2000, 2000, 1000)
+
+
+@pytest.mark.parametrize(
+    ("model", "platform", "minimum"),
+    [
+        ("claude-opus-5-5", "anthropic", 512), (SONNET, "anthropic", 1024), (OPUS, "anthropic", 2048), (OPUS, "bedrock", 4096),
+        ("claude-haiku-4-5", "anthropic", 4096), ("gpt-5.6", "openai", 1024),
+    ],
+)  # fmt: skip
+def test_nothing_is_cached_below_the_minimum(model: str, platform: str, minimum: int) -> None:
+    for tokens, read in ((minimum - 1, 0), (minimum, minimum)):
+        provider = Provider()
+        provider.ask(call([("start", tokens, "5m")], model=model, platform=platform))
+
+        assert provider.read(call([("start", tokens, "5m"), ("more", 20, "5m")], 10, model, platform)) == read
+
+
+def test_a_model_has_a_cache_of_its_own() -> None:
+    provider = Provider()
+    provider.ask(call(row(1, 2000, (1,)), usage=Usage(input=2000, cache_read=0, cache_write=2000)))
+    usage = Usage(input=4000, cache_read=0, cache_write=4000)
+    access = provider.ask(call(row(2, 2000, (2,)), at=10, model="claude-sonnet-4-6", usage=usage))
+
+    assert (access.barrier, access.lost) == ("model_switch", 2000)
+
+
+def test_a_setting_that_loses_the_messages() -> None:
+    provider = Provider()
+    provider.ask(call(row(1, 2000, (1,)), usage=Usage(input=2000, cache_read=0, cache_write=2000)))
+    usage = Usage(input=4000, cache_read=0, cache_write=4000)
+    access = provider.ask(call(row(2, 2000, (2,)), at=10, parameters=(("tool_choice", "x"),), usage=usage))
+
+    assert access.predicted is not None
+    assert (access.predicted.read, access.otherwise, access.note) == (
+        0,
+        "parameters_changed",
+        "tool_choice changed.",
+    )
+
+
+# ---- Anthropic: markers that only usage tells
+
+
+def told(total: int, read: int, write: int, at: float, blocks: int) -> Call:
+    return call(
+        row(blocks, 1000),
+        at=at,
+        usage=Usage(input=total, cache_read=read, cache_write=write, cache_write_1h=0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("turns", "cause", "lost"),
+    [
+        # what was read and written in each turn of 1,000 more tokens
+        ([(0, 2000), (2000, 1000), (3000, 1000)], "", 0),
+        ([(0, 0), (0, 0), (0, 0)], "no_cache_control", 3000),
+        ([(0, 2000), (2000, 0), (2000, 0)], "frozen_breakpoint", 1000),
+    ],
+)
+def test_the_last_breakpoint_is_computed_from_usage(
+    turns: list[tuple[int, int]], cause: str, lost: int
+) -> None:
+    provider = Provider()
+    for i, (read, write) in enumerate(turns):
+        access = provider.ask(told(2000 + 1000 * i, read, write, 10 * i, 2 + i))
+
+    assert (access.barrier or access.otherwise, access.lost) == (cause, lost)
+
+
+# ---- OpenAI
+
+
+@pytest.mark.parametrize(
+    ("tokens", "read"), [(1023, 0), (1024, 1024), (1151, 1024), (1152, 1152), (5000, 4992)]
+)
+def test_steps_of_128_from_1024(tokens: int, read: int) -> None:
+    provider = Provider()
+    provider.ask(call([("start", tokens)], model="gpt-4o", platform="openai"))
+
+    assert provider.read(call([("start", tokens), ("more", 500)], 10, "gpt-4o", "openai")) == read
+
+
+@pytest.mark.parametrize(("tokens", "read"), [(2047, 0), (2048, 2048), (4095, 2048), (4096, 4096)])
+def test_breakpoints_of_2048_on_gpt_5_5(tokens: int, read: int) -> None:
+    provider = Provider()
+    provider.ask(call([("start", tokens)], model="gpt-5.5", platform="openai"))
+
+    assert provider.read(call([("start", tokens), ("more", 500)], 10, "gpt-5.5", "openai")) == read
+
+
+def test_gpt_5_6_reads_to_the_end_of_a_message_exactly_and_its_writes_cost() -> None:
+    provider = Provider()
+    provider.ask(call([("start", 1333)], model="gpt-5.6", platform="openai"))
+    access = provider.ask(call([("start", 1333), ("more", 500)], 10, "gpt-5.6", "openai"))
+
+    assert access.predicted == (1333, 500, 0)
+
+
+def test_a_prefix_that_another_conversation_sent() -> None:
+    provider = Provider()
+    provider.ask(call([("system", 1500), ("question", 100)], model="gpt-4o", platform="openai"), "one")
+
+    assert provider.read(call([("system", 1500), ("other", 100)], 10, "gpt-4o", "openai"), "two") == 1408
+
+
+def test_a_miss_of_a_cache_that_promises_nothing_is_nobody_s() -> None:
+    provider = Provider()
+    for i in range(3):
+        usage = Usage(input=5000 + 1000 * i, cache_read=0)
+        access = provider.ask(call(row(5 + i, 1000), 10 * i, "gemini-2.5-flash", "gemini-api", usage=usage))
+
+    assert (access.barrier, access.otherwise) == ("", "")
+
+
+# ---- money
+
+
+def priced(model: str, **usage: int | None) -> Any:
+    return cost_of(call([("x", 1)], model=model, usage=Usage(**usage)), 0, RULES)
+
+
+def test_an_hour_costs_twice_the_input_price() -> None:
+    cost = priced(
+        "claude-opus-4-5", input=8992, cache_read=0, cache_write=8989, cache_write_1h=8989, output=0
+    )
+
+    assert cost.parts["cache_write"] == pytest.approx(0.08989)  # at $5 per million tokens
+    assert cost.low == cost.high == cost.usd
+
+
+def test_writes_of_an_unknown_lifetime_have_two_bounds() -> None:
+    cost = priced("claude-opus-4-5", input=8992, cache_read=0, cache_write=8989, output=0)
+
+    rest = 3 * 5 / 1_000_000
+    assert (cost.low, cost.high) == (pytest.approx(0.05618125 + rest), pytest.approx(0.08989 + rest))
+
+
+def test_a_long_request_costs_more_in_every_class() -> None:
+    short = priced("claude-haiku-5-5", input=100_000, cache_read=50_000, cache_write=0, output=1000)
+    long = priced("claude-haiku-5-5", input=100_001, cache_read=50_000, cache_write=0, output=1000)
+
+    assert long.parts["cache_read"] == pytest.approx(5 * short.parts["cache_read"])
+    assert long.parts["output"] == pytest.approx(5 * short.parts["output"])
+
+
+def test_an_unknown_price_is_no_price() -> None:
+    assert priced("nobody-s-model", input=10, output=1) is None
+
+
+def test_parts_add_up_and_waste_is_what_a_read_would_have_saved() -> None:
+    usage = Usage(input=10_000, cache_read=1000, cache_write=9000, cache_write_1h=0, output=100)
+    cost = cost_of(call([("x", 1)], usage=usage), 4000, RULES)
+
+    assert cost is not None
+    assert cost.usd == pytest.approx(sum(cost.parts.values()))
+    assert cost.wasted == pytest.approx(4000 * (3.75 - 0.3) / 1_000_000)
