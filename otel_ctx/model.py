@@ -594,6 +594,33 @@ class Conversation:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Something that a library did not record of ``calls`` of its calls. ``lost`` is a word of the table of switches."""
+
+    lost: str
+    title: str
+    calls: int
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What one instrumentation, in one version, wrote of model calls.
+
+    ``calls``: how many it is the main teller of; ``again``: of how many another one is; ``sums``: its spans that sum calls up.
+    ``gives``: what, and how many of its records hold it (a call's content may lie in several)."""
+
+    scope: str
+    version: str
+    dialects: tuple[str, ...]
+    calls: int
+    again: int
+    sums: int
+    gives: tuple[tuple[str, int], ...]
+    withholds: tuple[Withheld, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
     """Everything that was said. ``text`` gives a segment's text by digest while it is kept."""
@@ -611,3 +638,4 @@ class Analysis:
     ]  # scopes that look like a model's telemetry but that no dialect knows
     text: Callable[[str], str | None]
     ignored: tuple[tuple[str, int], ...] = ()  # (kind, calls) of findings that the settings leave out
+    libraries: tuple[Library, ...] = ()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +12,7 @@ import click
 from otel_ctx_cli.main import Failure
 from otel_ctx_cli.reading import analysed, input_options, no_collector, one_of, rules_option, rules_text
 from otel_ctx_cli.version import version_option
+from otel_ctx_cli.writing import replace, writable
 
 if TYPE_CHECKING:
     from otel_ctx.model import Analysis, Finding
@@ -153,7 +151,7 @@ def command(
     if include_text and redact:
         raise click.UsageError("--include-text and --redact contradict each other.")
     if json_path not in (None, "-"):
-        _writable(Path(str(json_path)), paths)
+        writable(Path(str(json_path)), paths)
 
     from otel_ctx.context import Limits
     from otel_ctx.engine import Settings
@@ -177,7 +175,7 @@ def command(
             write(data)
         else:
             if json_path is not None:
-                _replace(Path(json_path), data)
+                replace(Path(json_path), data)
             _print(analysis, inputs, verbose, show_text=not redact)
     if fail_on is not None:
         _gate(context, analysis, inputs, fail_on, accepted)
@@ -208,44 +206,6 @@ def _unused(analysis: Analysis, windows: Mapping[str, int], models: Mapping[str,
     for name, model in models.items():
         if load().window(model) is None and not any(fnmatchcase(model, pattern) for pattern in windows):
             yield f"--model {name}={model}: {model} is not in the model table; --limit can tell its window"
-
-
-# ---- writing
-
-
-def _writable(path: Path, inputs: Sequence[str]) -> None:
-    """Told before the work, not after it."""
-    if path.is_dir():
-        raise click.BadParameter(f"{click.format_filename(path)} is a folder.", param_hint="--json")
-    if not path.absolute().parent.is_dir():
-        raise click.BadParameter(
-            f"there is no folder {click.format_filename(path.parent)}.", param_hint="--json"
-        )
-    for given in inputs:
-        if path.exists() and Path(given).exists() and path.samefile(given):
-            raise click.BadParameter(f"{click.format_filename(path)} is an input.", param_hint="--json")
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """All of ``data`` or nothing: until then the file stays what it was. A pipe or a device is just written to."""
-    target = path.resolve()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(data)
-            return
-        try:
-            with part.open("xb") as stream:
-                stream.write(data)
-            if target.exists():
-                part.chmod(stat.S_IMODE(target.stat().st_mode))
-            part.replace(target)
-        finally:
-            with suppress(OSError):
-                part.unlink()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise Failure(f"{click.format_filename(path)}: cannot be written: {why}") from None
 
 
 # ---- the gate

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "analyze": "otel_ctx_cli.analyze",
     "explain": "otel_ctx_cli.explain",
     "rules": "otel_ctx_cli.rules",
+    "doctor": "otel_ctx_cli.doctor",
 }
 
 _INTERRUPTED = 130  # what shells report for Ctrl-C; 1 would say that a gate was met

@@ -10,6 +10,7 @@ from otel_ctx.calls import fold
 from otel_ctx.cost import lifetimes
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
+from otel_ctx.engine.libraries import libraries
 from otel_ctx.engine.settings import Settings
 from otel_ctx.findings import as_it_stands, gather, hindsight, ranked, unknown_dialects
 from otel_ctx.model import Analysis, Finding, LogRecord, NotChecked, Reading, Span
@@ -65,4 +66,5 @@ class Engine:
             foreign=foreign,
             text=intake.texts.get,
             ignored=tuple(sorted(ignored.items())),
+            libraries=libraries(intake.told.values(), [r.call for r in readings], intake.rules),
         )

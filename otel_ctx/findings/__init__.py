@@ -11,10 +11,12 @@ from collections.abc import Iterator
 
 from otel_ctx.findings import caching, prefix, quality, tools, window
 from otel_ctx.findings.blame import blame
+from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
 from otel_ctx.findings.merge import gather, ranked
 from otel_ctx.findings.quality import unknown_dialects, unpriced_model
 from otel_ctx.findings.step import Check, Step
+from otel_ctx.findings.switches import Lost, fix_for_double, switch_of
 from otel_ctx.findings.window import as_it_stands
 from otel_ctx.model import Finding, NotChecked
 
@@ -65,12 +67,17 @@ __all__ = [
     "CAUSES",
     "CHECKS",
     "Check",
+    "Gap",
+    "Lost",
     "Step",
     "as_it_stands",
     "blame",
+    "fix_for_double",
+    "gaps",
     "gather",
     "hindsight",
     "ranked",
+    "switch_of",
     "unknown_dialects",
     "unpriced_model",
 ]

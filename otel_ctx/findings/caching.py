@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 
 from otel_ctx.findings.step import Step
-from otel_ctx.findings.switches import fix_for
+from otel_ctx.findings.switches import switch_of
 from otel_ctx.model import Access, Finding, Severity
 
 
@@ -103,10 +103,10 @@ def _finding(step: Step, access: Access, cause: str) -> Finding:
 def _switch(step: Step) -> str:
     call = step.call
     if call.completeness.status in ("usage_only", "none"):
-        return fix_for("content", call.scope, call.scope_version)
+        return switch_of("content", call)
     if call.completeness.lost == {"tools"}:
-        return fix_for("tools", call.scope, call.scope_version)
-    return fix_for("part", call.scope, call.scope_version)
+        return switch_of("tools", call)
+    return switch_of("part", call)
 
 
 def _span(seconds: float | None) -> str:

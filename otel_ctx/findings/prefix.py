@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of
 from otel_ctx.findings.step import Step
-from otel_ctx.findings.switches import Lost, fix_for
+from otel_ctx.findings.switches import Lost, switch_of
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
 from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
 from otel_ctx.parts import is_mask, loads
@@ -82,7 +82,7 @@ def _why(call: Call) -> str:
     words, lost = next((_WHY[r] for r in _WHY if r in reasons), ("part of the prompt was not seen", None))
     if lost == "content" and call.completeness.status == "partial":
         words, lost = "part of the prompt was not recorded", "part"
-    return f"{words}. {fix_for(lost, call.scope, call.scope_version)}" if lost else words
+    return f"{words}. {switch_of(lost, call)}" if lost else words
 
 
 def _why_tools(call: Call) -> str:
@@ -91,7 +91,7 @@ def _why_tools(call: Call) -> str:
     for reason in ("attributes_dropped", "value_cut", "redacted", "reference_missing"):
         if reason in reasons and "schema_missing" not in reasons:
             return _why(call)
-    return f"tool definitions were not recorded. {fix_for('tools', call.scope, call.scope_version)}"
+    return f"tool definitions were not recorded. {switch_of('tools', call)}"
 
 
 def doubtful(step: Step) -> Iterator[NotChecked]:
@@ -102,12 +102,12 @@ def doubtful(step: Step) -> Iterator[NotChecked]:
     sides = [s for s in (at.before, at.after) if s is not None]
     check = "tools_changed" if at.kind == "tools" else "prefix_changed"
     if any(is_mask(step.text(s.digest) or "") for s in sides):
-        fix = fix_for("masked", step.call.scope, step.call.scope_version)
+        fix = switch_of("masked", step.call)
         yield NotChecked(check, f"contents are masked. {fix}", (id_,))
     elif any(s.method == "unmeasured" and s.kind == "thinking" for s in sides):
         yield NotChecked(check, "the text that differs was not recorded", (id_,))
     elif _at_a_mask(step, at):
-        fix = fix_for("masked", step.call.scope, step.call.scope_version)
+        fix = switch_of("masked", step.call)
         yield NotChecked(check, f"words are masked where the texts differ. {fix}", (id_,))
     elif _at_a_cut(step, at):
         yield NotChecked(check, "the text differs where it was cut when it was recorded", (id_,))

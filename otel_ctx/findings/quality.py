@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from otel_ctx.findings.gaps import gaps, recorded_by
 from otel_ctx.findings.step import Step
-from otel_ctx.findings.switches import Lost, fix_for, fix_for_double
-from otel_ctx.model import Cost, Evidence, Finding, Reason, Severity
+from otel_ctx.findings.switches import fix_for_double, switch_of
+from otel_ctx.model import Cost, Evidence, Finding, Severity
 
-_UNSEEN = ("usage_only", "none")
 _MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
 _FEW = 64  # tokens
 
@@ -17,116 +17,33 @@ _OF_SUMS = (
     "not instrumented. Where it has less, report it to the instrumentation. The calls are what is counted here."
 )
 
-_CONTENT: dict[Reason, tuple[str, Lost]] = {
-    "redacted": ("Message contents are masked", "masked"),
-    "logs_missing": ("Message contents are in log records that were not given", "logs"),
-    "reference_missing": ("Message contents are stored elsewhere", "reference"),
-}
-_SERVER_SIDE = (
-    "Nothing needs to be mended: depth and headroom come from the reported usage. For a look into the prompt, send the "
-    "whole history in each request in place of previous_response_id or a stored conversation."
-)
-
 
 def content_not_captured(step: Step) -> Iterator[Finding]:
     """Contents that are not in the telemetry: all of them, part of them, or the tool definitions."""
-    call = step.call
-    seen, reasons = call.completeness, call.completeness.reasons
-    unseen = seen.status in _UNSEEN
-    for reason, (title, lost) in _CONTENT.items():
-        if reason in reasons:
-            yield _finding(step, "content_not_captured", "info", title, _scope(step), _fix(step, lost))
-    if "aggregate_only" in reasons:
-        yield _finding(
-            step, "content_not_captured", "info", "Only a sum over several calls is recorded",
-            f"{_scope(step)}; the calls themselves have no spans of their own",
-            "Instrument the client that calls the model, so that each call has a span.",
-        )  # fmt: skip
-    elif "not_captured" in reasons and unseen:
-        yield _finding(
-            step,
-            "content_not_captured",
-            "info",
-            "Message contents are not recorded",
-            _scope(step),
-            _fix(step, "content"),
-        )
-    elif "not_captured" in reasons and seen.lost != {"tools"}:
-        counted = (
-            "; the provider counts more tokens than the recorded text has" if call.record == "span" else ""
-        )
-        yield _finding(
-            step, "content_not_captured", "info", "Part of the prompt is not recorded", f"{_scope(step)}{counted}",
-            _fix(step, "part"), "inferred" if counted else "reported",
-        )  # fmt: skip
-    if "schema_missing" in reasons and not unseen:
-        yield _finding(
-            step,
-            "content_not_captured",
-            "info",
-            "Tool definitions are not recorded",
-            _scope(step),
-            _fix(step, "tools"),
-        )
-    if "server_side" in reasons:
-        yield _finding(
-            step, "content_not_captured", "info", "The history is kept on the provider's server", _scope(step),
-            _SERVER_SIDE,
-        )  # fmt: skip
-    if "unparsable" in reasons:
-        yield _finding(
-            step, "content_not_captured", "info", "Recorded contents could not be read", _scope(step),
-            "Look for something between the instrumentation and here that rewrites or cuts attribute values.",
-        )  # fmt: skip
+    return _of_gaps(step, "content_not_captured")
 
 
 def content_truncated(step: Step) -> Iterator[Finding]:
     """Values or messages that end too early."""
-    reasons = step.call.completeness.reasons
-    if "value_cut" in reasons:
-        yield _finding(
-            step,
-            "content_truncated",
-            "warning",
-            "Recorded contents are cut at a length limit",
-            _scope(step),
-            _fix(step, "cut"),
-        )
-    if "message_cut" in reasons:
-        yield _finding(
-            step,
-            "content_truncated",
-            "warning",
-            "Messages are missing from the recorded prompt",
-            _scope(step),
-            _fix(step, "cut"),
-        )
+    return _of_gaps(step, "content_truncated")
 
 
 def attributes_dropped(step: Step) -> Iterator[Finding]:
     """Attributes that a span lost to its limit."""
-    if "attributes_dropped" in step.call.completeness.reasons:
-        yield _finding(
-            step,
-            "attributes_dropped",
-            "warning",
-            "Spans lost attributes to their limit",
-            _scope(step),
-            _fix(step, "attributes"),
-        )
+    return _of_gaps(step, "attributes_dropped")
 
 
 def usage_missing(step: Step) -> Iterator[Finding]:
-    """A call that went well and reports no input tokens; 0 beside a prompt is no report either."""
+    """Calls that went well and report no input tokens."""
+    return _of_gaps(step, "usage_missing")
+
+
+def _of_gaps(step: Step, kind: str) -> Iterator[Finding]:
     call = step.call
-    if call.status != "ok" or "aggregate_only" in call.completeness.reasons:
-        return
-    if call.usage.input is None or (call.usage.input == 0 and len(call.prompt) > 0):
-        lost: Lost = "attributes" if "attributes_dropped" in call.completeness.reasons else "usage"
-        yield _finding(
-            step, "usage_missing", "info", "Calls report no input tokens",
-            f"{_scope(step)}; depth is counted from the text, as far as it was recorded", _fix(step, lost),
-        )  # fmt: skip
+    for gap in gaps(call):
+        if gap.kind == kind:
+            detail, fix = recorded_by(call) + gap.note, switch_of(gap.lost, call)
+            yield _finding(step, kind, gap.severity, gap.title, detail, fix, gap.evidence)
 
 
 def usage_inconsistent(step: Step) -> Iterator[Finding]:
@@ -209,20 +126,6 @@ def _finding(
     evidence: Evidence = "reported",
 ) -> Finding:
     return Finding(kind, severity, title, f"{detail}.", fix, (step.call.id,), evidence=evidence)
-
-
-def _scope(step: Step) -> str:
-    scope, version = step.call.scope, step.call.scope_version
-    if step.call.record == "transcript":
-        return f"Told by a transcript of {step.call.dialect}"
-    if step.call.record == "request":
-        return "Told by a log of requests"
-    return f"Recorded by {scope} {version}".rstrip() if scope else "Recorded by an unnamed instrumentation"
-
-
-def _fix(step: Step, lost: Lost) -> str:
-    scope = step.call.scope if step.call.record == "span" else step.call.dialect
-    return fix_for(lost, scope, step.call.scope_version)
 
 
 def _times(n: int) -> str:

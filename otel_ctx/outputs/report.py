@@ -61,17 +61,7 @@ def build(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> 
     reconcile(readings)
     return {
         "schema": SCHEMA,
-        "input": {
-            "files": [
-                {"path": f.path, "format": f.format, "spans": f.spans, "log_records": f.log_records}
-                for f in inputs.files
-            ],
-            "spans": sum(f.spans for f in inputs.files),
-            "log_records": sum(f.log_records for f in inputs.files),
-            "skipped": [{"where": where, "why": why} for where, why in inputs.skipped],
-            "orphan_records": analysis.orphans,
-            "unassigned_bytes": analysis.unassigned_bytes,
-        },
+        "input": input_of(analysis, inputs),
         "calls": calls,
         "conversations": [_conversation(c) for c in analysis.conversations],
         "findings": [_finding(f, include_text) for f in analysis.findings],
@@ -80,6 +70,21 @@ def build(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> 
             {"check": n.check, "why": n.why, "calls": list(n.calls)} for n in analysis.not_checked
         ],
         "totals": totals(readings, analysis.conversations),
+    }
+
+
+def input_of(analysis: Analysis, inputs: Inputs) -> dict[str, Any]:
+    """What was read, and what was not."""
+    return {
+        "files": [
+            {"path": f.path, "format": f.format, "spans": f.spans, "log_records": f.log_records}
+            for f in inputs.files
+        ],
+        "spans": sum(f.spans for f in inputs.files),
+        "log_records": sum(f.log_records for f in inputs.files),
+        "skipped": [{"where": where, "why": why} for where, why in inputs.skipped],
+        "orphan_records": analysis.orphans,
+        "unassigned_bytes": analysis.unassigned_bytes,
     }
 
 
