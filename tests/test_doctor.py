@@ -40,6 +40,7 @@ HANDLER = "opentelemetry.util.genai.handler"  # openai-v2 with gen_ai_latest_exp
 OLL, TL_JS = f"{OTEL}openai.v1", "@traceloop/instrumentation-"
 SDK, SDK_JS = "com.anthropic.sdk.python", "com.anthropic.sdk.typescript"
 AZURE, SIGIL = "azure.core.tracing.ext.opentelemetry_span", "github.com/grafana/sigil/sdks/python"
+CLAUDE_CODE = "com.anthropic.claude_code.tracing"
 STRANDS, WEAVE, ADK = "strands.telemetry.tracer", "weave.openai_agents", "gcp.vertex.agent"
 COUNT, LENGTH = "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT"
 OPT_IN = "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
@@ -69,12 +70,14 @@ FACTS = (
     Fact("google-adk-gemini-nocontent", ADK, "2.13.0", "content", "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS"),
     Fact("litellm-chat-nocontent", "litellm", "", "content", "CAPTURE_MESSAGE_CONTENT=NO_CONTENT"),
     Fact("agento11y-*-spans-full agento11y-*-metadata_only", SIGIL, "", "content", "AGENTO11Y_CONTENT_CAPTURE_MODE=full"),
+    Fact("claude-code-nocontent", CLAUDE_CODE, "1.0.0", "content", "OTEL_LOG_RAW_API_BODIES=file:"),
     Fact(
-        "claude-code-1h claude-code-compact claude-code-content-* claude-code-nocontent claude-code-streamjson",
-        "com.anthropic.claude_code.tracing", "1.0.0", "content", "OTEL_LOG_RAW_API_BODIES=file:",
+        "claude-code-1h claude-code-compact claude-code-content-* claude-code-streamjson",
+        CLAUDE_CODE, "1.0.0", "part", "transcript",
     ),
+    Fact("claude-code-1h claude-code-content-* claude-code-streamjson", CLAUDE_CODE, "1.0.0", "tools", "transcript"),
+    Fact("codex-*", "codex_exec", "", "content", "rollout"),
     Fact("gemini-cli-nocontent", "gemini-cli", "v1", "content", "telemetry.logPrompts"),
-    Fact("gemini-cli-notraces", "gemini-cli", "v1", "content", "telemetry.traces"),
     Fact("mastra-*", "@mastra/otel-exporter", "1.4.0", "content", "the client that calls the model"),
     # some of them
     Fact("oll033-openai-chat-object", OLL, "0.33.12", "part", "plain dicts"),
@@ -138,7 +141,7 @@ FACTS = (
     Fact("pydantic-ai-chat-v5-valuelen4096", "pydantic-ai", "2.68.0", "cut", LENGTH),
     Fact("vercel-ai5-chat-attrlen2048", "ai", "", "cut", LENGTH),
     Fact("anthropic-pysdk-native-content-limit anthropic-sdk-contentcap", SDK, "2.14.0", "cut", "TRACES_MAX_CONTENT_BYTES"),
-    Fact("claude-code-rawbodies", "com.anthropic.claude_code.tracing", "1.0.0", "cut", "OTEL_LOG_RAW_API_BODIES=file:"),
+    Fact("claude-code-rawbodies", CLAUDE_CODE, "1.0.0", "cut", "OTEL_LOG_RAW_API_BODIES=file:"),
     # token counts
     Fact("otel-genai-openai-chat-spanonly-stream-nousage", f"{OTEL}genai.openai", "1.3b0", "usage", "include_usage"),
     Fact("oll-openai-chat-stream-nousage", OLL, "0.62.4", "usage", "include_usage"),
@@ -147,7 +150,6 @@ FACTS = (
     Fact("oll053-bedrock-converse", f"{OTEL}bedrock", "0.53.4", "usage", "Upgrade OpenLLMetry"),
     Fact("oi-openai-js-chat-stream", f"{OI_JS}openai", "4.2.7", "usage", "drops the usage of streamed calls"),
     Fact("traceloop-openai-js-*-stream", f"{TL_JS}openai", "0.27.0", "usage", "drops the usage of streamed calls"),
-    Fact("gemini-cli-notraces", "gemini-cli", "v1", "usage", "GEMINI_TELEMETRY_TRACES_ENABLED=true"),
     Fact("otel-openai-v2-chat-legacy-*", V2, "", "cached", "opentelemetry-instrumentation-genai-openai"),
     Fact(
         "otel-openai-v2-chat-*only* otel-openai-v2-chat-spanandevent otel-openai-v2-chat-upload",
@@ -155,14 +157,12 @@ FACTS = (
     ),
     Fact("otel-openai-js-*", OTEL_JS, "0.21.0", "cached", "@arizeai/"),
     Fact("otel-google-genai-07b2-*", f"{OTEL}google_genai", "0.7b2", "cached", "Upgrade"),
-    Fact("traceloop-langchain-js-*", f"{TL_JS}langchain", "0.27.0", "cached", "@arizeai/"),
     Fact(
         "traceloop-openai-js-chat traceloop-openai-js-chat-nocontent traceloop-openai-js-responses "
         "traceloop-openai-js-responses-prev traceloop-sdk-js-chat traceloop-sdk-js-responses",
         f"{TL_JS}openai", "0.27.0", "cached", "@arizeai/",
     ),
     Fact("azure-ai-projects-responses", AZURE, "1.0.0b13", "cached", "cache_read"),
-    Fact("gemini-cli gemini-cli-nocontent", "gemini-cli", "v1", "cached", "cache_read"),
     # nothing to be mended
     Fact("otel-genai-openai-responses-spanonly-stateful", f"{OTEL}genai.openai", "1.3b0", "server", "Nothing needs"),
     Fact("oll-openai-responses-stateful", OLL, "0.62.4", "server", "Nothing needs"),

@@ -91,11 +91,17 @@ def _withheld(calls: list[Call], given: Counter[str], rules: Rules) -> Iterable[
     for call in calls:
         for gap in gaps(call):
             found[_named(gap, call, given)] += 1
-        rule = rules.usage(call.scope, call.scope_version, call.provider)
-        if call.usage.input is not None and rule is not None and "cache_read" in rule.not_recorded:
+        if _never_tells_of_the_cache(call, rules):
             found["cached", _NOT_CACHED, switch_of("cached", call)] += 1
     for (lost, title, fix), n in found.items():
         yield Withheld(lost, title, n, fix)
+
+
+def _never_tells_of_the_cache(call: Call, rules: Rules) -> bool:
+    if call.usage.input is None or call.usage.cache_read is not None:
+        return False
+    rule = rules.usage(call.scope, call.scope_version, call.provider)
+    return rule is not None and "cache_read" in rule.not_recorded
 
 
 def _named(gap: Gap, call: Call, given: Counter[str]) -> tuple[Lost, str, str]:
