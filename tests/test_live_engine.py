@@ -135,6 +135,21 @@ def agent(n: int, start: int, end: int, trace: int = 1) -> Span:
     return Span(f"{trace:032x}", f"{n:016x}", "", "agent", start * SECOND, end * SECOND, attributes, 1)
 
 
+def test_the_figures_leave_on_the_call_and_not_on_its_announcement() -> None:
+    call = span(1, 100)
+    announced = replace(
+        call,
+        span_id=f"{9:016x}",
+        parent_id=call.span_id,
+        end_unix_nano=call.start_unix_nano,
+        attributes={**call.attributes, "logfire.span_type": "pending_span"},
+    )
+    engine = LiveEngine()
+    assert engine.feed([announced]) == []
+    (said,) = engine.feed([call])
+    assert [(ref.span_id, ref.role) for ref in said.reading.call.spans] == [(call.span_id, "primary")]
+
+
 def test_a_call_waits_for_its_parent_and_not_for_ever() -> None:
     engine = LiveEngine()
     (said,) = engine.feed([span(1, 100, parent=f"{9:016x}")])

@@ -62,6 +62,11 @@ LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (
 _LIMIT = 128  # attributes of a span, where nobody has set another limit
 
 
+def is_announcement(span: Span) -> bool:
+    """Whether ``span`` says no more than that another has begun, which will say all of it at its end."""
+    return pydantic.is_pending(span)
+
+
 def read(span: Span) -> Telling | None:
     """What ``span`` tells of a model call; None where it tells of none.
 

@@ -24,6 +24,7 @@ _REQUEST = "request_data"
 _PARAMETERS = "model_request_parameters"
 _BREAKPOINTS = "pydantic_ai.cache.applied_breakpoints"
 _TEMPLATE = "logfire.msg_template"  # on each of Logfire's spans
+_SPAN_TYPE = "logfire.span_type"
 _OF_AGENTS = ("raw_input", "model_settings", "model_config")  # on a request of the Agents SDK
 _SUMS = frozenset({"turn", "task"})  # sdk_span_type
 _NO_CHAT = frozenset({"embeddings", "generate_content"})  # the second is Logfire's name for making images
@@ -47,6 +48,12 @@ class _Content:
     previous: str = ""
     reserve: int | None = None
     response: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_pending(span: Span) -> bool:
+    """Logfire sends a copy of each span, of whatever library, when it begins: under an id of its own, with the span itself
+    as its parent."""
+    return span.attributes.get(_SPAN_TYPE) == "pending_span"
 
 
 def read(span: Span) -> Telling | None:

@@ -44,6 +44,8 @@ class Intake:
     def span(self, span: Span) -> Told | None:
         """Take a span in; what it told that was not known before."""
         self.spans += 1
+        if dialects.is_announcement(span):
+            return None
         again = (span.trace_id, span.span_id) in self.parents
         self.parents[(span.trace_id, span.span_id)] = span.parent_id
         if (span.trace_id, span.span_id) in self.above:
