@@ -122,11 +122,12 @@ class Simulator:
     def store(self) -> Store:
         return self._store
 
-    def rule(self, call: Call, marked: bool) -> Family | None:
-        family = self._rules.model(call.model, call.platform or call.provider)
-        if family is not None and family.with_markers and marked:
-            return self._rules.family(family.with_markers) or family
-        return family
+    def rule(self, call: Call) -> Family | None:
+        return self._rules.model(call.model, call.platform or call.provider)
+
+    def marked_rule(self, family: Family) -> Family:
+        """What holds instead where the request carries markers."""
+        return self._rules.family(family.with_markers) or family
 
     def settings(self, call: Call, family: Family | None, mech: Mechanism) -> tuple[tuple[str, str], ...]:
         """The request's settings that a change of which loses cached tokens, by the family's rule."""
@@ -160,9 +161,11 @@ class _Run:
             and not lost & {"head", "messages"}
             and len(call.prompt) > 0
         )
-        visible = call.prompt.marked() if self.seen else ()
-        self.visible: Sequence[tuple[int, str]] = visible
-        self.family = sim.rule(call, bool(visible))
+        self.family = sim.rule(call)
+        marks = self.family is not None and (self.family.with_markers or self.family.engine == "breakpoint")
+        self.visible: Sequence[tuple[int, str]] = call.prompt.marked() if self.seen and marks else ()
+        if self.family is not None and self.family.with_markers and self.visible:
+            self.family = sim.marked_rule(self.family)
         self.mech = sim.mechanism(self.family)
         self.scope = f"{call.platform or call.provider}\0{normalise_model_id(call.model)}"
         self.settings = sim.settings(call, self.family, self.mech)

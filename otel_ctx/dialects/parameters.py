@@ -34,9 +34,7 @@ _PREFIXES = (
     "llm.",
     "anthropic.",
 )
-_KEYS = tuple(
-    (f"{prefix}{name}", known) for prefix in _PREFIXES for name, known in _NAMES.items() if name != "text"
-)
+_KEYS = {f"{prefix}{name}": known for prefix in _PREFIXES for name, known in _NAMES.items() if name != "text"}
 _INSIDE = (
     "llm.invocation_parameters", "langsmith.metadata.ls_invocation_params", "gen_ai.request.parameters",
     "langfuse.observation.model.parameters",
@@ -55,9 +53,8 @@ def of_attributes(attributes: Mapping[str, Any]) -> Parameters:
             found.update(_parsed(value))
         elif isinstance(value, Mapping):
             found.update(of_request(value))
-    for key, name in _KEYS:
-        if key in attributes:
-            _put(found, name, attributes[key])
+    for key in sorted(_KEYS.keys() & attributes.keys()):
+        _put(found, _KEYS[key], attributes[key])
     return tuple(sorted(found.items()))
 
 

@@ -5,9 +5,9 @@ Asked once, at the end of a dump; a process that lives on never knows that nothi
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from otel_ctx.findings.step import named
 from otel_ctx.model import Call, Finding, Reading, Segment
@@ -94,24 +94,25 @@ def _order(call: Call) -> Callable[[Segment], int]:
 
 
 def _alike(groups: list[list[Segment]], text: Text) -> Iterator[tuple[list[Segment], list[Segment]]]:
-    """Pairs of groups of nearly equal texts. Words first: sets of them are compared far sooner than shingles."""
-    words: dict[str, tuple[str, ...]] = {}
-    sets: dict[str, frozenset[str]] = {}
-    for i, a in enumerate(groups):
-        for b in groups[i + 1 :]:
-            if not a or not b:
+    """Pairs of groups of nearly equal texts. Sets of words are compared far sooner than shingles, and only where the two
+    share one of their rarest words: sets that are so much alike must (prefix filtering)."""
+    words = [tuple((text(g[0].digest) or "").split()) for g in groups]
+    sets = [frozenset(w) for w in words]
+    often = Counter(chain.from_iterable(sets))
+    rank = {word: i for i, word in enumerate(sorted(often, key=lambda w: (often[w], w)))}
+    known: dict[str, list[int]] = defaultdict(list)
+    for i, own in enumerate(sets):
+        rarest = sorted(own, key=rank.__getitem__)[: int((1 - _ALIKE) * len(own)) + 1]
+        for j in sorted({j for word in rarest for j in known[word]}):
+            if not groups[j] or not _ALIKE <= len(own) / len(sets[j]) <= 1 / _ALIKE:
                 continue
-            if b[0].bytes < _ALIKE * a[0].bytes:
-                break  # they come by size
-            for s in (a[0], b[0]):
-                if s.digest not in words:
-                    words[s.digest] = tuple((text(s.digest) or "").split())
-                    sets[s.digest] = frozenset(words[s.digest])
-            one, other = a[0].digest, b[0].digest
-            if _jaccard(sets[one], sets[other]) < _ALIKE:
-                continue
-            if _jaccard(_shingles(words[one]), _shingles(words[other])) >= _ALIKE:
-                yield a, b
+            alike = _jaccard(own, sets[j]) >= _ALIKE
+            if alike and _jaccard(_shingles(words[i]), _shingles(words[j])) >= _ALIKE:
+                yield groups[j], groups[i]
+                break
+        else:
+            for word in rarest:
+                known[word].append(i)
 
 
 def _jaccard(a: frozenset[object], b: frozenset[object]) -> float:
