@@ -70,6 +70,10 @@ DIALECTS = {
     "haystack": ("haystack",),  # its own classes of messages and tools; figures in the replies
     "litellm": ("litellm-chat-default-parent",),  # one request's attributes on the application's span
     "adk": ("google-adk-gemini-schema1",),  # the request as JSON, its figures once more on a span below
+    "mastra": ("mastra-chat",),  # the prompt in pieces, on the spans of a run, its steps and tools
+    "claude_code": ("claude-code-content-proto",),  # the prompt in pieces, on spans and events
+    "codex": ("codex-nocontent",),  # figures on three spans of one request
+    "gemini_cli": ("gemini-cli-notraces",),  # answers in records that name no span
     "pydantic": (
         "pydantic-ai-1x-chat-v1-attributes",  # an events list, with the answer as gen_ai.choice
         "pydantic-ai-anthropic-v5-cache1h",  # breakpoints by position

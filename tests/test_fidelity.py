@@ -32,6 +32,7 @@ from tests.fidelity import (
 UNFAITHFUL = {
     "oi-openai-chat-hidemessages": "asked to hide messages, the library leaks them beside: they stay hidden",
     "oi-langchain-js-anthropic-stream": "the library adds the output tokens of the first event to those of the last",
+    "gemini-cli-notraces": "in the system prompt, JSON within JSON, this dump's pseudo-words are others",
     "vercel-ai5-chat-attrlen2048": "what was cut off the prompt stands once more, in the answer's own arguments",
 }
 NO_THREAD = {

@@ -8,6 +8,7 @@ count; a parent's sum is a check.
 from otel_ctx.calls.completeness import accounted_for, with_cut, without_server
 from otel_ctx.calls.fold import Folded, fold
 from otel_ctx.calls.groups import awaits_its_end
+from otel_ctx.calls.pieces import history_of
 from otel_ctx.calls.told import Told, content_of, own_key
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "awaits_its_end",
     "content_of",
     "fold",
+    "history_of",
     "own_key",
     "with_cut",
     "without_server",

@@ -25,13 +25,14 @@ class Folded:
 
     ``conflicts``: call id -> contradictions between its numbers and sums above it, in words, told at the first call below
     the sum; ``members``: "TRACE:SPAN" of every span that tells of a call -> the call; ``records``: content records -> the
-    call that they were given to."""
+    call that they were given to; ``threads``: calls whose prompts are put together from pieces -> the thread of these."""
 
     calls: list[Call]
     orphans: list[Told]  # content records whose span never came
     conflicts: dict[str, list[str]]
     members: dict[str, str]
     records: dict[Told, str]
+    threads: dict[str, str]
 
     def call_of(self, told: Told) -> str | None:
         """The id of the call that a span or a record tells of."""
@@ -61,10 +62,14 @@ def fold(
     sums = sorted(sums + wrappers, key=outer_first)
     by_id = {a.id: a for a in sums}
     made, below = [], defaultdict(list)
+    threads: dict[str, str] = {}
     for g in groups:
         over = _sums_above(g, by_id, parents)
         call = call_of(g, usage, rules, over)
         made.append(call)
+        thread = next((t.telling.thread for t in g if t.telling.thread), "")
+        if thread:
+            threads[call.id] = thread
         for a in over:
             below[a.id].append(call)
     alone = {
@@ -82,7 +87,9 @@ def fold(
         f"{s.trace_id}:{s.span_id}": call.id for call in made for s in call.spans if s.role != "aggregate"
     }
     records = {record: members[span] for record, span in joined.given.items() if span in members}
-    return Folded(made, joined.orphans, _check_sums(sums, below, usage, whole=whole), members, records)
+    return Folded(
+        made, joined.orphans, _check_sums(sums, below, usage, whole=whole), members, records, threads
+    )
 
 
 def _by_start(call: Call) -> tuple[int, int, str, int, str]:

@@ -14,10 +14,11 @@ from itertools import takewhile
 
 from otel_ctx.calls.sections import system_of
 from otel_ctx.calls.told import Extend, Told
-from otel_ctx.model import EMPTY_CHAIN, Chain, Segment, grown
+from otel_ctx.model import EMPTY_CHAIN, Call, Chain, Segment, Telling, grown
 
 _Names = Mapping[tuple[str, str], Told]
 _ASKED = frozenset({"user", "tool_result"})
+_LAST = 2**62  # of the pieces of one time
 _WORDS = frozenset({"user", "assistant"})
 
 
@@ -79,6 +80,7 @@ class _Thread:
 
     pieces: list[Told] = field(default_factory=list)  # those to come, the next one first
     history: Chain = EMPTY_CHAIN
+    damaged: bool = False  # something of the history is known to be missing
     answer: tuple[Segment, ...] = ()
 
     def asked(self, group: list[Told], extend: Extend) -> list[Told]:
@@ -100,19 +102,18 @@ class _Thread:
         """Take in the last answer and the pieces up to a time; ``without_questions``: the request tells them itself."""
         now = list(takewhile(lambda p: _time(p) <= until, self.pieces))
         del self.pieces[: len(now)]
-        order = {s.call_id: n for n, s in enumerate(self.answer)}
-        added = [_as_message(self.answer)] if self.answer else []
-        self.answer = ()
-        results: list[Chain] = []
+        since: list[Chain] = []
         for p in now:
             if p.telling.news == "all":
-                self.history, added, results = p.messages, [], []
-            elif p.messages.first is not None and p.messages.first.call_id in order:
-                results.append(p.messages)
+                self.history, self.answer, since = p.messages, p.answer, []
+                self.damaged = "messages" in p.telling.lost
             elif not (without_questions and p.messages.first is not None and p.messages.first.kind == "user"):
-                added.append(p.messages)
-        results.sort(key=lambda c: order[c.first.call_id if c.first is not None else ""])
-        self.history = extend(self.history, [*added[:1], *results, *added[1:]])
+                since.append(p.messages)
+        order = {s.call_id: n for n, s in enumerate(self.answer) if s.call_id}
+        results = sorted((c for c in since if _call_id(c) in order), key=lambda c: order[_call_id(c)])
+        others = [c for c in since if _call_id(c) not in order]
+        answer = [_as_message(self.answer)] if self.answer else []
+        self.history, self.answer = extend(self.history, [*answer, *results, *others]), ()
 
     def _learn(self, new: Chain, extend: Extend) -> None:
         """A request says what is new to it. After a restart that is all once more, without the answers; after a history was
@@ -131,13 +132,37 @@ class _Thread:
         if own.messages.length and not own.telling.news:
             if "messages" not in own.telling.lost or _words(own.messages) != _words(self.history):
                 return own
-            told = replace(own.telling, lost=own.telling.lost - {"messages"})
-            reasons = own.reasons - {"not_captured"}
-            return replace(own, telling=told, system=system_of(own), messages=self.history, reasons=reasons)
+            system = system_of(own)
+            lost, reasons = own.telling.lost - ({"system"} if system else set()), own.reasons
+            if not self.damaged:
+                lost, reasons = lost - {"messages"}, reasons - {"not_captured"}
+            told = replace(own.telling, lost=lost)
+            return replace(own, telling=told, system=system, messages=self.history, reasons=reasons)
         if not self.history.length:
             return own
         told = replace(own.telling, lost=own.telling.lost | {"messages"})
         return replace(own, telling=told, messages=self.history, reasons=own.reasons | {"not_captured"})
+
+
+def history_of(call: Call, thread: str) -> Told:
+    """How far a thread had gone at a request of its, as a piece: what was told before need not be kept."""
+    lost = call.completeness.lost & {"messages"}
+    telling = Telling(
+        "",
+        "piece",
+        thread,
+        "",
+        end_unix_nano=call.start_unix_nano,
+        lost=lost,
+        order=_LAST,
+        thread=thread,
+        news="all",
+    )
+    return Told(telling, (), (), call.prompt.messages, call.answer, frozenset())
+
+
+def _call_id(message: Chain) -> str:
+    return message.first.call_id if message.first is not None else ""
 
 
 def _as_message(segments: tuple[Segment, ...]) -> Chain:

@@ -69,8 +69,11 @@ def was_open(call: Telling, record: Telling, slack: int = TICK_NS) -> bool:
 
 
 def equal_numbers(a: Told, b: Told) -> bool:
-    """Do both tell the same numbers, as they were written?"""
+    """Are all numbers equal that both tell, as they were written?"""
     x, y = a.telling.usage, b.telling.usage
-    return (
-        x is not None and y is not None and x.input is not None and (x.input, x.output) == (y.input, y.output)
+    if x is None or y is None or x.input is None or y.input is None:
+        return False
+    both = (
+        (getattr(x, count), getattr(y, count)) for count in ("input", "output", "cache_read", "cache_write")
     )
+    return all(m == n for m, n in both if m is not None and n is not None)

@@ -50,6 +50,7 @@ def service(resource: Mapping[str, Any]) -> str:
     return text(resource, "service.name")
 
 
+Role = Literal["call", "aggregate", "content", "piece"]
 Outcome = Literal["ok", "error", "cancelled"]
 
 _CANCELLED = frozenset({"CancelledError", "GeneratorExit", "AbortError", "APIUserAbortError"})
@@ -85,7 +86,7 @@ def refusal(kind: str, said: Sequence[str]) -> tuple[Outcome, str]:
     return "error", kind or next(filter(None, said), "error")
 
 
-def of_span(span: Span, dialect: str, role: Literal["call", "aggregate"], **more: Any) -> Telling:
+def of_span(span: Span, dialect: str, role: Role, **more: Any) -> Telling:
     """What every reader takes from the span itself: ids, times, scope, service, outcome; and ``more``."""
     status, error = failure(span)
     return Telling(

@@ -71,6 +71,10 @@ class Intake:
         """Forget what is not wanted any more."""
         self.told = {key: t for key, t in self.told.items() if wanted(t)}
 
+    def go_on_from(self, history: Told) -> None:
+        """Remember how far a thread has gone, in the place of an earlier history."""
+        self.told[history.telling.thread, "", history.telling.role, 0, "history"] = history
+
     def joined(self, base: Chain, chains: Iterable[Chain]) -> Chain:
         """One chain out of several, each segment at its place in the whole."""
         out = base if base.length else EMPTY_CHAIN

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from otel_ctx.calls import Folded, Told, awaits_its_end, fold, own_key
+from otel_ctx.calls import Folded, Told, awaits_its_end, fold, history_of, own_key
 from otel_ctx.engine.assemble import Memo
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
@@ -143,7 +143,7 @@ class LiveEngine:
             if (ids & refs or call.id in told) and call.id not in self._tried:
                 self._tried.add(call.id)
                 self._at = call
-                self._out.append(self._say(call, folded.conflicts.get(call.id, ())))
+                self._out.append(self._say(call, folded))
                 self._at = None
 
     def _tells_a_call(self, told: Told) -> bool:
@@ -153,13 +153,15 @@ class LiveEngine:
             return said.usage is not None and said.service not in self._intake.traced
         return said.role != "piece"
 
-    def _say(self, call: Call, conflicts: Iterable[str]) -> Said:
+    def _say(self, call: Call, folded: Folded) -> Said:
+        conflicts = tuple(folded.conflicts.get(call.id, ()))
         known = self._said_of(call)
         if known is None:
-            said = self._at_first.judge(call, tuple(conflicts))
+            provisional = not self._complete(call) or call.id in folded.threads  # pieces may come
+            said = self._at_first.judge(call, conflicts)
             said = replace(
                 said,
-                reading=replace(said.reading, provisional=not self._complete(call)),
+                reading=replace(said.reading, provisional=provisional),
                 usage_later=_usage_may_come(call),
             )
         else:
@@ -212,6 +214,8 @@ class LiveEngine:
                     break  # those that started later wait for it: a figure depends on what came before
                 done.add(call.id)
                 self._close(call)
+                if call.id in folded.threads:
+                    self._intake.go_on_from(history_of(call, folded.threads[call.id]))
                 at_first = self._said_of(call)
                 settled = self._settled.judge(call, folded.conflicts.get(call.id, ()))
                 self._out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
