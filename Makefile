@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/core.stamp
 DEV := $(VENV)/dev.stamp
 SELF := $(VENV)/self.stamp
+PEERS := $(VENV)/peers.stamp
 # Hashes pin every file, wheels only: nothing is compiled here, and no build backend is fetched unlocked.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes
 
@@ -36,8 +37,8 @@ format: $(DEV) $(SELF)  ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV) $(SELF)  ## speed, against the numbers on record
-	$(BIN)/python tests/bench/run.py
+bench: $(DEV) $(SELF) $(PEERS)  ## speed, against a floor and against peers
+	PYTHONPATH=$(VENV)/peers $(BIN)/python tests/bench/run.py
 
 # ---- set-up
 
@@ -57,6 +58,11 @@ $(DEV): requirements/dev.txt $(CORE)
 	@echo "adding what tests and checks need to $(VENV) (once)"
 	@$(INSTALL) -r requirements/dev.txt
 	@touch $(DEV)
+
+# Only to be measured, and beside the others: it asks for other versions than they do.
+$(PEERS): requirements/bench.txt $(DEV)
+	@$(INSTALL) --no-deps --upgrade --target $(VENV)/peers -r requirements/bench.txt
+	@touch $(PEERS)
 
 # The project itself, editable: again whenever its version, its dependencies or its command may have changed.
 $(SELF): pyproject.toml $(CORE)
@@ -86,6 +92,7 @@ lock: | python  ## lock the dependencies of pyproject.toml anew (UPGRADE=1: take
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	$(LOCK) pyproject.toml --extra fast --group build --output-file requirements/core.txt
 	$(LOCK) pyproject.toml --extra fast --extra prices --extra gateway --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
+	$(LOCK) --group bench --no-deps --output-file requirements/bench.txt
 
 clean:  ## remove all that was made here
 	rm -rf .venv .venv3* .venv-lock dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -417,6 +417,19 @@ def test_two_engines_in_one_process_add_up(app: App) -> None:
     assert len(both) == 2
 
 
+def test_what_was_counted_stays_counted(app: App) -> None:
+    first = Instruments(app.provider)
+    first.self_spans("analysed", 3)
+    first.close()
+    del first
+    gc.collect()
+    assert app.points("otelctx.self.spans")[("analysed",)] == 3
+    both = Instruments(app.provider), Instruments(app.provider)
+    for each in both:
+        each.self_spans("analysed", 2)
+    assert app.points("otelctx.self.spans")[("analysed",)] == 7
+
+
 # ---- no harm
 
 
@@ -482,21 +495,42 @@ def test_threads_lose_nothing(app: App, calls: list[Said]) -> None:
 def test_a_forked_child_is_not_held_up_by_a_lock(app: App) -> None:
     """In a process of its own, so that no thread of the tests is forked with it."""
     run = subprocess.run(
-        [sys.executable, "-c", _FORK], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", _FORK, "sums"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
     assert run.returncode == 0, run.stderr
-    assert run.stdout == "child 1 parent 0\n"
+    assert run.stdout == "child 1 parent 2\n", "each process its own"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_that_sends_differences_sends_its_own(app: App) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _FORK, "differences"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "child 1 parent 0\n", "never a negative one"
 
 
 ROOT = Path(__file__).parent.parent
 _FORK = """
-import os, signal
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+import os, signal, sys
+from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter
+from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
 from otel_ctx.live.instruments import Instruments
 
-reader = InMemoryMetricReader()
+delta = {ObservableCounter: AggregationTemporality.DELTA}
+reader = InMemoryMetricReader(preferred_temporality=delta if sys.argv[1] == "differences" else None)
 instruments = Instruments(MeterProvider([reader], shutdown_on_exit=False))
 
 def dropped():
@@ -504,6 +538,8 @@ def dropped():
     spans = next(m for m in metrics if m.name == "otelctx.self.spans")
     return sum(p.value for p in spans.data.data_points if p.attributes["result"] == "dropped")
 
+instruments.self_spans("dropped", 2)
+dropped()
 instruments.lock.acquire()  # as another thread of the parent might
 child = os.fork()
 if child == 0:

@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import floor
+import live
 import sessions
 
 from otel_ctx.engine import Engine, Settings
@@ -112,6 +113,7 @@ def main() -> None:
         for session in (sessions.flagship24(), sessions.long300()):
             against_floor(session, Path(folder), args.rounds)
     slope(args.deep, 1)
+    live.main()
 
 
 if __name__ == "__main__":
