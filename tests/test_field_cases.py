@@ -473,12 +473,31 @@ def test_f13_the_clothes_of_a_trace_change_nothing(name: str, tmp_path: Path) ->
     assert report(other) == report(plain)
 
 
-def test_f13_what_is_no_telemetry_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "console.txt"
-    path.write_text("Span #0\n    Trace ID       : 1\n    Name           : chat\n", "utf-8")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tempo.json", json.dumps({"batches": session()["resourceSpans"]})),
+        (
+            "console.json",
+            json.dumps({"name": "chat", "context": {"trace_id": "0x1", "span_id": "0x2"}}, indent=4),
+        ),
+        ("console.txt", "Span #0\n    Trace ID       : 1\n    Name           : chat\n"),
+    ],
+)
+def test_f13_what_is_not_read_is_refused_by_name(name: str, text: str, tmp_path: Path) -> None:
+    """Read like the others or refused: nothing in between, and no half of it."""
+    path, plain = tmp_path / name, tmp_path / "plain.json"
+    path.write_text(text, "utf-8")
+    plain.write_text(json.dumps(session()), "utf-8")
 
-    with pytest.raises(InputError, match=r"console\.txt"):
-        list(read([path]))
+    assert read_or_refused(path) in (report(plain), f"{name} was refused")
+
+
+def read_or_refused(path: Path) -> Json | str:
+    try:
+        return report(path)
+    except InputError as error:
+        return f"{path.name} was refused" if path.name in str(error) else str(error)
 
 
 # ---- F15: sub-agents beside the main thread

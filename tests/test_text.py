@@ -464,7 +464,7 @@ def test_a_window_whose_text_was_not_captured_is_unknown() -> None:
     text = shown(b.analysis())
 
     assert "unknown: no call's text was captured, only its token counts" in text
-    assert "calls   1 token counts only" in text
+    assert "calls   1 token counts only (depth and headroom rest on them)" in text
     assert "content not captured (1 call)" in text
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
 
 from otel_ctx.calls import Told
-from otel_ctx.findings import Gap, Lost, fix_for_double, gaps, switch_of
-from otel_ctx.model import Call, Library, Withheld
+from otel_ctx.findings import Lost, fix_for_double, gaps, switch_of
+from otel_ctx.model import KIND_INDEX, Call, Library, Segment, Withheld
 from otel_ctx.rules import Rules
 from otel_ctx.usage import decide
 
@@ -23,45 +25,55 @@ _NOT_CACHED = "Cached tokens are not recorded"
 _TWICE = "Each call is recorded by another library too"
 
 
+@dataclass(slots=True)
+class _Share:
+    """What one library told, while it is being gathered."""
+
+    dialects: set[str] = field(default_factory=set)
+    gives: Counter[str] = field(default_factory=Counter)
+    calls: list[Call] = field(default_factory=list)
+    again: int = 0
+    sums: int = 0
+    others: set[str] = field(default_factory=set)  # scopes that tell of the same calls
+
+
 def libraries(told: Iterable[Told], calls: Iterable[Call], rules: Rules) -> tuple[Library, ...]:
     """``told``: everything that was told; ``calls``: what it was folded to, as it was judged. The libraries are in the order
     of their names."""
-    told = list(told)
-    whose = {t.id: _key_of(t) for t in told if t.telling.role != "content"}
-    gives: dict[_Key, Counter[str]] = defaultdict(Counter)
-    sums: Counter[_Key] = Counter()
+    shares: dict[_Key, _Share] = defaultdict(_Share)
+    whose: dict[str, _Key] = {}
     for t in told:
+        share = shares[_key_of(t)]
+        share.dialects.add(t.telling.dialect)
+        if t.telling.role != "content":
+            whose[t.id] = _key_of(t)
         if t.telling.role == "aggregate":
-            sums[_key_of(t)] += 1
+            share.sums += 1
         else:
-            gives[_key_of(t)].update(_given(t, rules))
-    mine: dict[_Key, list[Call]] = defaultdict(list)
-    again: Counter[_Key] = Counter()
-    double: dict[_Key, set[str]] = defaultdict(set)
+            share.gives.update(_given(t, rules))
     for call in calls:
         own = call.scope, call.scope_version
-        mine[own].append(call)
-        others = {s.scope for s in call.spans if s.role == "duplicate" and s.scope != call.scope}
-        double[own] |= others
-        for s in call.spans:
-            key = whose.get(f"{s.trace_id}:{s.span_id}", (s.scope, ""))
-            if s.role == "duplicate" and key != own:
-                again[key] += 1
-                double[key].add(call.scope)
-    keys = sorted({*gives, *mine, *again, *sums})
-    return tuple(
-        Library(
-            scope=scope,
-            version=version,
-            dialects=tuple(sorted({t.telling.dialect for t in told if _key_of(t) == (scope, version)})),
-            calls=len(mine[scope, version]),
-            again=again[scope, version],
-            sums=sums[scope, version],
-            gives=tuple((what, n) for what in GIVES if (n := gives[scope, version][what])),
-            withholds=tuple(_withheld(mine[scope, version], gives[scope, version], rules))
-            + tuple(_twice(scope, double[scope, version], len(mine[scope, version]) + again[scope, version])),
-        )
-        for scope, version in keys
+        shares[own].calls.append(call)
+        for span in call.spans:
+            other = whose.get(f"{span.trace_id}:{span.span_id}", (span.scope, ""))
+            if span.role == "duplicate" and other != own:
+                shares[other].again += 1
+                shares[other].others.add(call.scope)
+                shares[own].others.add(span.scope)
+    return tuple(_library(key, share, rules) for key, share in sorted(shares.items(), key=itemgetter(0)))
+
+
+def _library(key: _Key, share: _Share, rules: Rules) -> Library:
+    scope, version = key
+    return Library(
+        scope=scope,
+        version=version,
+        dialects=tuple(sorted(share.dialects)),
+        calls=len(share.calls),
+        again=share.again,
+        sums=share.sums,
+        gives=tuple((what, n) for what in GIVES if (n := share.gives[what])),
+        withholds=(*_withheld(share, rules), *_told_twice(scope, share)),
     )
 
 
@@ -73,9 +85,8 @@ def _given(t: Told, rules: Rules) -> Iterable[str]:
     usage = decide(t.telling.usage, rules.usage(*_key_of(t), t.telling.provider)) if t.telling.usage else None
     held: Mapping[str, object] = {
         "messages": t.messages.length > t.messages.unmeasured,
-        "system prompt": any(s.tokens is not None for s in t.system)
-        or any(s.kind == "system" for s in t.messages),
-        "tool definitions": any(s.tokens is not None for s in t.tools),
+        "system prompt": _seen(t.system) or t.messages.tokens_by_kind[KIND_INDEX["system"]],
+        "tool definitions": _seen(t.tools),
         "answers": t.answer,
         "input tokens": usage is not None and usage.input is not None,
         "output tokens": usage is not None and usage.output is not None,
@@ -86,15 +97,28 @@ def _given(t: Told, rules: Rules) -> Iterable[str]:
     return [what for what, there in held.items() if there]
 
 
-def _withheld(calls: list[Call], given: Counter[str], rules: Rules) -> Iterable[Withheld]:
-    found: dict[tuple[Lost, str, str], int] = Counter()
-    for call in calls:
+def _seen(section: tuple[Segment, ...]) -> bool:
+    return any(s.tokens is not None for s in section)
+
+
+def _withheld(share: _Share, rules: Rules) -> Iterator[Withheld]:
+    found: Counter[tuple[Lost, str, str]] = Counter()
+    for call in share.calls:
         for gap in gaps(call):
-            found[_named(gap, call, given)] += 1
+            # where other calls' messages are there, contents are switched on: these were left out
+            lost = "part" if gap.lost == "content" and share.gives["messages"] else gap.lost
+            found[lost, gap.title, switch_of(lost, call)] += 1
         if _never_tells_of_the_cache(call, rules):
             found["cached", _NOT_CACHED, switch_of("cached", call)] += 1
     for (lost, title, fix), n in found.items():
         yield Withheld(lost, title, n, fix)
+
+
+def _told_twice(scope: str, share: _Share) -> Iterator[Withheld]:
+    others = sorted(share.others - {scope})
+    if others:
+        title = f"{_TWICE}: {', '.join(others)}"
+        yield Withheld("double", title, len(share.calls) + share.again, fix_for_double((scope, *others)))
 
 
 def _never_tells_of_the_cache(call: Call, rules: Rules) -> bool:
@@ -102,15 +126,3 @@ def _never_tells_of_the_cache(call: Call, rules: Rules) -> bool:
         return False
     rule = rules.usage(call.scope, call.scope_version, call.provider)
     return rule is not None and "cache_read" in rule.not_recorded
-
-
-def _named(gap: Gap, call: Call, given: Counter[str]) -> tuple[Lost, str, str]:
-    """Where a library records other calls' messages, contents are switched on: it left this one's out."""
-    lost = "part" if gap.lost == "content" and given["messages"] else gap.lost
-    return lost, gap.title, switch_of(lost, call)
-
-
-def _twice(scope: str, others: set[str], calls: int) -> Iterable[Withheld]:
-    if others:
-        names = ", ".join(sorted(others))
-        yield Withheld("double", f"{_TWICE}: {names}", calls, fix_for_double((scope, *sorted(others))))

@@ -109,7 +109,7 @@ _CHECKS_NAMED = 3
 _STATUS: Mapping[Status, str] = {
     "full": "seen whole",
     "partial": "seen in part",
-    "usage_only": "token counts only",
+    "usage_only": "token counts only (depth and headroom rest on them)",
     "none": "nothing but the call itself",
 }
 _REASONS: Mapping[Reason, str] = {
