@@ -78,7 +78,8 @@ FACTS = (
     Fact("claude-code-1h claude-code-content-* claude-code-streamjson", CLAUDE_CODE, "1.0.0", "tools", "transcript"),
     Fact("codex-*", "codex_exec", "", "content", "rollout"),
     Fact("gemini-cli-nocontent", "gemini-cli", "v1", "content", "telemetry.logPrompts"),
-    Fact("mastra-*", "@mastra/otel-exporter", "1.4.0", "content", "the client that calls the model"),
+    Fact("mastra-*", "@mastra/otel-exporter", "1.4.0", "part", "the client that calls the model"),
+    Fact("mastra-*", "@mastra/otel-exporter", "1.4.0", "tools", "names of tools only"),
     # some of them
     Fact("oll033-openai-chat-object", OLL, "0.33.12", "part", "plain dicts"),
     Fact("oll053-openai-chat-media oll053-openai-responses*", OLL, "0.53.4", "part", "Upgrade OpenLLMetry"),
