@@ -120,12 +120,35 @@ def test_a_log_of_requests_says_what_the_spans_of_the_session_say(case: str, pro
     assert _told(CORPUS / case / "requests.jsonl.gz") == (wanted, {("full", provider)})
 
 
-@pytest.mark.parametrize("case", ["oi-anthropic", "otel-genai-openai-chat-spanonly"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "oi-anthropic",
+        "otel-genai-openai-chat-spanonly",
+        # spans without response ids: the same prompt at the same time tells
+        "traceloop-openai-js-responses-stream",
+        "oi-bedrock-converse-cache",
+    ],
+)
 def test_a_log_beside_the_spans_of_the_same_requests_counts_nothing_twice(case: str) -> None:
     analysis, _ = analysed([CORPUS / case / "traces.jsonl.gz", CORPUS / case / "requests.jsonl.gz"])
     assert len(analysis.readings) == 8
     assert all(len([s for s in c.spans if s.role != "aggregate"]) == 2 for c in calls(analysis))
     assert "double_instrumentation" not in {f.kind for f in analysis.findings}
+
+
+def test_an_attempt_that_failed_is_no_part_of_the_span_of_the_retry(tmp_path: Path) -> None:
+    case = CORPUS / "oi-anthropic"
+    with gzip.open(case / "requests.jsonl.gz") as log:
+        (first, *_) = (orjson.loads(line) for line in log)
+    failed = {
+        **first,
+        "response": {"type": "error", "error": {"type": "overloaded_error", "message": ""}},
+        "usage": None,
+    }
+    (tmp_path / "log").write_bytes(lines(failed))
+    told = calls(analysed([case / "traces.jsonl.gz", tmp_path / "log"])[0])
+    assert sorted(c.status for c in told) == ["error", *["ok"] * 8]
 
 
 def test_bare_bodies_beside_the_spans_of_the_same_requests_count_nothing_twice(tmp_path: Path) -> None:

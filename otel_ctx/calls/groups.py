@@ -54,7 +54,7 @@ def group(
                 join(t.id, other.id)
         by_response[rid] = t
 
-    for t, other in (*_question_and_answer(calls), *_bare_bodies(calls)):
+    for t, other in (*_question_and_answer(calls), *_logged_beside(calls, usage)):
         join(t.id, other.id)
 
     wrappers: dict[str, list[Told]] = {}
@@ -97,20 +97,28 @@ def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
             mine[name].append(t)
 
 
-def _bare_bodies(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
-    """Bodies with nothing beside them, as agents leave them in files: a span that holds the same prompt tells when they
-    were sent and what came of it."""
-    spans: dict[bytes, deque[Told]] = defaultdict(deque)
+def _logged_beside(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
+    """Requests in a log beside spans of the same requests: the same prompt at the same time, with no other numbers. Bodies
+    that agents leave in files have no time: a span with that prompt tells it."""
+    spans: dict[bytes, list[Told]] = defaultdict(list)
     for t in calls:
         if t.telling.record == "span" and t.messages.key:
             spans[t.messages.key].append(t)
     for t in calls:
-        said = t.telling
-        bare = said.record == "request" and not (
-            said.start_unix_nano or said.usage or said.response_id or t.answer
-        )
-        if bare and spans[t.messages.key]:
-            yield t, spans[t.messages.key].popleft()
+        if t.telling.record == "request":
+            same = spans[t.messages.key]
+            found = next((s for s in same if _may_be_logged(t, s, usage)), None)
+            if found is not None:
+                same.remove(found)
+                yield t, found
+
+
+def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:
+    a, b = logged.telling, span.telling
+    if _other_ids(a, b) or a.status != b.status or (a.start_unix_nano and _apart(a, b) > _CLOSE_NS):
+        return False
+    told = a.usage is not None and b.usage is not None
+    return not told or agree(usage[logged.id], usage[span.id])
 
 
 def outer_first(t: Told) -> tuple[int, int, str]:
