@@ -18,7 +18,17 @@ from otel_ctx.engine.assemble import Assembler, Memo
 from otel_ctx.engine.texts import Texts
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
 from otel_ctx.model import Chain, Method, Raw, Reason, Span, Telling, grown
-from otel_ctx.parts import Beginnings, is_mask, pairs_written, read_message, read_messages, values_written
+from otel_ctx.parts import (
+    Beginnings,
+    Link,
+    Linked,
+    is_mask,
+    linked,
+    pairs_written,
+    read_message,
+    read_messages,
+    values_written,
+)
 
 Message = dict[str, Any]
 MASK = "__REDACTED__"
@@ -81,6 +91,22 @@ def nested(messages: list[Message]) -> Telling:
 
 def batch(messages: list[Message]) -> Telling:
     return Telling("genai", "call", "t", "s", messages=Raw("messages", [messages]))
+
+
+def linked_up(messages: list[Message]) -> Telling:
+    end: Link | None = None
+    for message in messages:
+        end = linked(end, message)
+    return Telling("genai", "call", "t", "s", messages=Raw("messages", Linked(end)))
+
+
+def with_a_tail(messages: list[Message]) -> Telling:
+    """The last message is of this list only."""
+    raw = linked_up(messages[:-1]).messages
+    assert raw is not None
+    return Telling(
+        "genai", "call", "t", "s", messages=Raw("messages", Linked(raw.value.end, tuple(messages[-1:])))
+    )
 
 
 def told(attributes: Mapping[str, Any], dropped: int = 0) -> Telling:
@@ -156,9 +182,15 @@ def openllmetry_on_bedrock(messages: list[Message]) -> Telling:
 
 WHOLE = [
     compact, spaced, broken_lines, nested, batch, openinference, openinference_sorted, openinference_beside_a_body,
-    openllmetry, openllmetry_on_bedrock,
+    openllmetry, openllmetry_on_bedrock, linked_up,
 ]  # fmt: skip
-FORMS: list[Callable[[list[Message]], Telling]] = [*WHOLE, cut, openinference_limited, openllmetry_limited]
+FORMS: list[Callable[[list[Message]], Telling]] = [
+    *WHOLE,
+    with_a_tail,
+    cut,
+    openinference_limited,
+    openllmetry_limited,
+]
 every_form = pytest.mark.parametrize("form", WHOLE)
 
 
@@ -451,7 +483,8 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
 
 
 @pytest.mark.parametrize(
-    "form", [compact, spaced, nested, batch, openinference, openinference_beside_a_body, openllmetry]
+    "form",
+    [compact, spaced, nested, batch, openinference, openinference_beside_a_body, openllmetry, linked_up],
 )
 def test_a_longer_history_costs_its_new_messages(
     form: Callable[[list[Message]], Telling], reader: Reader

@@ -225,6 +225,24 @@ def test_what_was_taken_back_is_not_in_the_prompt(write: Write) -> None:
     assert texts == ["question 0", "answer msg_0", "another question"]
 
 
+def test_results_of_calls_that_ran_side_by_side_are_all_there(write: Write) -> None:
+    """Each result hangs at the row of its call, and the next answer at one of them."""
+    rows = Rows()
+    rows.user("Hi!", 0)
+    blocks = [{"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {}} for n in range(2)]
+    rows.model("msg_0", 1, *blocks, read=100)
+    of_calls = [row["uuid"] for row in rows.rows[-2:]]
+    for n in (0, 1):
+        rows._parent = of_calls[n]
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"result {n}"}
+        rows.add("user", 3 + n, message={"role": "user", "content": [result]})
+    rows.model("msg_1", 6, read=200)
+    analysis, _ = analysed([write(rows.rows)])
+    kinds = [(kind, content) for kind, _, content in prompt(analysis, analysis.readings[-1].call)]
+    assert kinds[0] == ("user", "Hi!")
+    assert sorted(kinds[3:]) == [("tool_result", "result 0"), ("tool_result", "result 1")]
+
+
 @pytest.mark.parametrize("name", ["copy.jsonl", "elsewhere/session.jsonl"])
 def test_a_session_that_was_copied_is_counted_once(name: str, write: Write) -> None:
     rows = session(4)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from otel_ctx.conversations.breaks import common_prefix
 from otel_ctx.conversations.restore import restored
-from otel_ctx.model import Call, Chain, Prompt, Relation, Segment
+from otel_ctx.model import KIND_INDEX, Call, Chain, Prompt, Relation, Segment
 
 _SKEW_NS = (
     20_000_000  # a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
@@ -513,6 +513,8 @@ def _digest(segments: tuple[Segment, ...]) -> tuple[str, ...]:
 def _system(prompt: Prompt) -> Segment | None:
     if prompt.system:
         return prompt.system[0]
+    if not prompt.messages.tokens_by_kind[KIND_INDEX["system"]]:
+        return None
     first = next(iter(prompt.messages), None)
     return first if first is not None and first.kind == "system" else None
 

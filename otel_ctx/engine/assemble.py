@@ -24,6 +24,7 @@ from otel_ctx.model import Chain, Method, Part, Raw, Reason, Segment, Unseen, gr
 from otel_ctx.parts import (
     Beginnings,
     History,
+    Linked,
     is_batch,
     is_mask,
     loads,
@@ -166,6 +167,8 @@ class Assembler:
 
     def _nested(self, value: Any, encoding: str) -> tuple[Chain, set[Reason]]:
         """Messages that are attributes or nested values: what came before is known by its digest."""
+        if isinstance(value, Linked):
+            return self._linked(value, encoding)
         if isinstance(value, History):
             size, digest, whole = self._runs.of(value.pairs, f"{encoding} {value.dialect}".encode())
         else:
@@ -187,6 +190,22 @@ class Assembler:
         if whole:
             self._chains.put(whole, chain)
         return chain, set()
+
+    def _linked(self, value: Linked, encoding: str) -> tuple[Chain, set[Reason]]:
+        """Messages that go on with a list that was read before: its name is known."""
+        seed = encoding.encode()
+        known, new = value.since(lambda name: seed + name in self._chains)
+        base = self._chains.get(seed + known.name) if known is not None else None
+        if base is not None and not new:
+            chain, masked = base, False
+        else:
+            chain, masked = self._extended(EMPTY if base is None else base, new, encoding)
+        if not masked and value.end is not None and value.end.name:
+            self._chains.put(seed + value.end.name, chain)
+        if value.tail:
+            chain, hidden = self._extended(chain, list(value.tail), encoding)
+            masked = masked or hidden
+        return chain, {"redacted"} if masked else set()
 
     def _whole(self, value: Any, encoding: str) -> tuple[Chain, set[Reason]]:
         value, reasons = _opened(value)

@@ -2,8 +2,7 @@
 ``claude -p --output-format stream-json`` prints.
 
 A message of the model is several rows, one a block, each with the usage so far: they are one call, with the last usage.
-Since 2.1 a journal holds each request: its settings (``api-request-shape``), its messages (``api-request-blob``) and what of
-an earlier request it goes on with (``api-request``). The prompt that comes of it is that of the wire, but for a header before
+Since 2.1 a journal holds each request (``claude_journal``): the prompt is that of the wire then, but for a header before
 the system prompt. Where there is no journal, the messages are those of the rows above, and system prompt, tools and
 what the client adds to messages are not known. Observed: 2.0.77 and 2.1.332.
 """
@@ -14,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from otel_ctx.inputs.claude_journal import Journal
 from otel_ctx.inputs.exchanges import exchange, nanoseconds, told
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.model import Span
+from otel_ctx.parts import Link, Linked, linked
 
 NAME = "claude-code"
 
@@ -34,7 +35,6 @@ _ROWS = (
 )
 _SYNTHETIC = "<synthetic>"  # the model of what the client says itself
 _SUBAGENT = "subagent"
-_KEPT = 16  # histories that are kept, for those that go on with them
 
 Json = Mapping[str, Any]
 
@@ -70,20 +70,6 @@ class _Row:
     time: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """An entry of the journal. ``messages`` are hashes: the first ``keep`` of request ``base``, and then ``tail``."""
-
-    base: str
-    keep: int
-    tail: tuple[str, ...]
-    shape: str
-    model: str
-    reserve: Any
-    markers: tuple[Any, ...]
-    time: int
-
-
 def claims(value: Any) -> bool:
     """A row of a session. Of the first rows of a file not all have an id of their own."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
@@ -112,24 +98,17 @@ class _Session:
         self._source = source
         self._rows: dict[str, _Row] = {}
         self._answers: dict[tuple[str, str, str], _Message] = {}
-        self._shapes: dict[str, Json] = {}
-        self._blobs: dict[str, Json] = {}
-        self._named: dict[str, _Message] = {}  # answers by the hashes that requests name them by
-        self._requests: dict[str, _Request] = {}
+        self._journal = Journal()
         self._compacted: set[tuple[str, str]] = set()  # threads whose next answer follows a summary
-        self._histories: dict[str, list[Any]] = {}
-        self._hashes: dict[str, list[str]] = {}
+        self._results: dict[str, Json] = {}  # of tools, by the call that they answer
+        self._links: dict[str, Link | None] = {}  # what was said up to a row
 
     def take(self, row: Json, where: str) -> None:
         match row.get("type"):
             case "assistant":
                 self._answered(row, where)
-            case "api-request":
-                self._requested(row)
-            case "api-request-shape" if isinstance(row.get("shape"), dict):
-                self._shapes[_text(row, "shapeHash")] = row["shape"]
-            case "api-request-blob" if isinstance(row.get("message"), dict):
-                self._blobs[_text(row, "hash")] = row["message"]
+            case str(type_) if type_.startswith("api-request"):
+                self._journal.take(row, reversed(self._answers.values()))
             case "system" if row.get("subtype") == "compact_boundary":
                 self._compacted.add(self._thread(row))
                 self._remember(row, None, None)
@@ -137,7 +116,11 @@ class _Session:
                 if row.get("isCompactSummary"):
                     self._compacted.add(self._thread(row))
                 spoken = row.get("message") if row.get("type") == "user" else None
-                self._remember(row, spoken if isinstance(spoken, dict) else None, None)
+                spoken = spoken if isinstance(spoken, dict) else {}
+                blocks = spoken.get("content")
+                for block in blocks if isinstance(blocks, list) else ():
+                    self._results[_result_id(block)] = block
+                self._remember(row, spoken or None, None)
 
     def spans(self) -> Iterator[Span]:
         agents: set[tuple[str, str]] = set()
@@ -172,8 +155,7 @@ class _Session:
                 request=_text(row, "requestRef"),
                 compacted=(session, agent) in self._compacted,
             )
-            asked = self._requests.get(message.request)
-            message.start = asked.time if asked is not None else above.time if above is not None else 0
+            message.start = self._journal.sent(message.request) or (above.time if above is not None else 0)
             self._compacted.discard((session, agent))
         time = nanoseconds(row.get("timestamp"))
         message.start = message.start or time
@@ -187,38 +169,6 @@ class _Session:
             if block not in message.content:
                 message.content.append(block)
         self._remember(row, None, message)
-
-    def _requested(self, row: Json) -> None:
-        params, tail = row.get("params"), row.get("tail")
-        params = params if isinstance(params, dict) else {}
-        keep, markers = row.get("keep"), row.get("cacheControl")
-        request = _Request(
-            base=_text(row, "base"),
-            keep=keep if isinstance(keep, int) and keep > 0 else 0,
-            tail=tuple(h for h in tail if isinstance(h, str)) if isinstance(tail, list) else (),
-            shape=_text(row, "shapeHash"),
-            model=_text(params, "model"),
-            reserve=params.get("max_tokens"),
-            markers=tuple(markers) if isinstance(markers, list) else (),
-            time=nanoseconds(row.get("timestamp")),
-        )
-        self._requests[_text(row, "id")] = request
-        self._name(request)
-
-    def _name(self, request: _Request) -> None:
-        """Hashes of no blob are the model's own answers: the newest ones that no request has named yet, in order."""
-        unknown = [h for h in request.tail if h not in self._blobs and h not in self._named]
-        if not unknown:
-            return
-        newest: list[_Message] = []
-        for message in reversed(self._answers.values()):
-            if len(newest) == len(unknown):
-                break
-            if not message.named and message.request:
-                newest.append(message)
-        if len(newest) == len(unknown):
-            for name, message in zip(unknown, reversed(newest), strict=True):
-                self._named[name], message.named = message, True
 
     def _remember(self, row: Json, spoken: Json | None, answer: _Message | None) -> None:
         uuid = _text(row, "uuid")
@@ -249,10 +199,7 @@ class _Session:
     # ---- prompts
 
     def _span(self, message: _Message) -> Span:
-        body, lost = self._journaled(message.request)
-        if body is None:
-            body = {"model": message.model, "messages": self._history(message.parent)}
-            lost = {"tools", "system", "messages"}
+        body, lost = self._journal.body(message.request) or self._from_rows(message)
         return exchange(
             message.session,
             message.id,
@@ -275,101 +222,53 @@ class _Session:
             compacted=message.compacted or None,
         )
 
-    def _journaled(self, id_: str) -> tuple[dict[str, Any] | None, set[str]]:
-        """The body of a request out of the journal, and the sections that are not whole in it."""
-        request = self._requests.get(id_)
-        if request is None:
-            return None, set()
-        lost = {"system"}
-        shape = self._shapes.get(request.shape)
-        if shape is None:
-            lost.add("tools")
-        messages = []
-        for name in self._hashes_of(id_):
-            answer = self._named.get(name)
-            message = self._blobs.get(name) or (answer.spoken if answer is not None else None)
-            if message is None:
-                lost.add("messages")
-            else:
-                messages.append(message)
-        body = {
-            "model": request.model,
-            "max_tokens": request.reserve,
-            "system": shape.get("system") if shape is not None else None,
-            "tools": shape.get("tools") if shape is not None else None,
-            "messages": messages,
-        }
-        if "messages" not in lost:
-            for marker in request.markers:
-                _mark(body, marker)
-        return body, lost
+    def _from_rows(self, message: _Message) -> tuple[dict[str, Any], set[str]]:
+        """What can be told of a request that is in no journal, and the sections that are not whole in it."""
+        body = {"model": message.model, "messages": Linked(self._history(message.parent))}
+        return body, {"tools", "system", "messages"}
 
-    def _hashes_of(self, id_: str) -> list[str]:
-        """The hashes of all messages of a request."""
-        links: list[_Request] = []
-        known: list[str] = []
-        seen: set[str] = set()
-        at = id_
-        while (request := self._requests.get(at)) is not None and at not in seen:
-            if at in self._hashes:
-                known = self._hashes[at]
-                break
-            seen.add(at)
-            links.append(request)
-            at = request.base
-        for request in reversed(links):
-            known = [*known[: request.keep], *request.tail]
-        _keep(self._hashes, id_, known)
-        return known
-
-    def _history(self, uuid: str) -> list[Any]:
+    def _history(self, uuid: str) -> Link | None:
         """The messages of the rows from the start of a conversation (or its summary) to ``uuid``."""
-        rows: list[_Row] = []
-        known: list[Any] = []
+        path: list[str] = []
         seen: set[str] = set()
-        at = uuid
-        while (row := self._rows.get(at)) is not None and at not in seen:
-            if at in self._histories:
-                known = self._histories[at]
-                break
-            seen.add(at)
-            rows.append(row)
-            at = row.parent
-        history = list(known)
-        for row in reversed(rows):
-            if row.message is not None:
-                history.append(row.message)
-            elif row.answer is not None and (not history or history[-1] is not row.answer):
-                history.append(row.answer)
-        _keep(self._histories, uuid, history)
-        return [m.spoken if isinstance(m, _Message) else m for m in history]
+        while uuid in self._rows and uuid not in self._links and uuid not in seen:
+            seen.add(uuid)
+            path.append(uuid)
+            uuid = self._rows[uuid].parent
+        link = self._links.get(uuid)
+        above = self._rows.get(uuid)
+        for uuid in reversed(path):
+            row = self._rows[uuid]
+            if row.answer is not None:
+                if above is None or above.answer is not row.answer:
+                    link = linked(link, row.answer.spoken)
+            elif row.message is not None:
+                link = self._spoken_to(link, row.message)
+            self._links[uuid] = link
+            above = row
+        return link
+
+    def _spoken_to(self, link: Link | None, message: Json) -> Link:
+        """What a user or a tool said goes on. Of calls that ran side by side each result has a row of its own, and only one
+        of these rows stands above the next answer: the others go with it."""
+        asked = link.message.get("content") if link is not None else None
+        ids = [b.get("id") for b in asked if isinstance(b, dict)] if isinstance(asked, list) else []
+        said = message.get("content")
+        given = said if isinstance(said, list) else []
+        answered = {_result_id(block) for block in given}
+        if link is None or not answered & set(_names(ids)):
+            return linked(link, message)
+        others = [self._results[i] for i in _names(ids) if i in self._results and i not in answered]
+        return linked(link, {**message, "content": [*given, *others]}) if others else linked(link, message)
 
 
-def _keep(kept: dict[str, list[Any]], key: str, value: list[Any]) -> None:
-    kept[key] = value
-    if len(kept) > _KEPT:
-        del kept[next(iter(kept))]
+def _result_id(block: Any) -> str:
+    id_ = block.get("tool_use_id") if isinstance(block, dict) else None
+    return id_ if isinstance(id_, str) else ""
 
 
-def _mark(body: dict[str, Any], marker: Any) -> None:
-    """Put a breakpoint back at its place, in copies: what it marks is shared with other requests."""
-    path = marker.get("path") if isinstance(marker, dict) else None
-    if not isinstance(path, list) or not path:
-        return
-    node: Any = body
-    for n, step in enumerate(path):
-        try:
-            inner = node[step]
-        except (KeyError, IndexError, TypeError):
-            return
-        if isinstance(inner, str) and step == "content":
-            inner = [{"type": "text", "text": inner}]
-        if not isinstance(inner, (dict, list)):
-            return
-        node[step] = inner = inner.copy()
-        if n == len(path) - 1 and isinstance(inner, dict):
-            inner["cache_control"] = marker.get("value")
-        node = inner
+def _names(ids: list[Any]) -> list[str]:
+    return [i for i in ids if isinstance(i, str) and i]
 
 
 def _text(row: Json, key: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from otel_ctx.inputs.exchanges import exchange, nanoseconds, told
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.model import Span
+from otel_ctx.parts import Link, Linked, linked
 
 NAME = "codex"
 
@@ -57,8 +58,9 @@ class _Rollout:
         self._session = source
         self._model = self._provider = ""
         self._window: Any = None
-        self._items: list[Any] = []
-        self._sent: int | None = None  # items of the request whose answer is coming
+        self._items: Link | None = None
+        self._sent: Link | None = None  # items of the request whose answer is coming
+        self._answer: list[Json] = []  # the model's items since then
         self._begun = self._time = 0
         self._counted = ""  # the sum that the last request brought the thread to
         self._compacted = False
@@ -80,8 +82,10 @@ class _Rollout:
             case "compacted":
                 history = payload.get("replacement_history")
                 summary = [{"type": "message", "role": "user", "content": _text(payload, "message")}]
-                self._items = list(history) if isinstance(history, list) else summary
-                self._compacted, self._sent = True, None
+                self._items = None
+                for item in history if isinstance(history, list) else summary:
+                    self._items = linked(self._items, item)
+                self._compacted, self._answer = True, []
             case "token_usage_record":
                 thread = _text(payload, "thread_id") or self._session
                 sums = payload.get("thread_token_usage")
@@ -107,9 +111,11 @@ class _Rollout:
         return None
 
     def _item(self, item: Json) -> None:
-        if _is_of_the_model(item) and self._sent is None:
-            self._sent, self._begun = len(self._items), self._time
-        self._items.append(item)
+        if _text(item, "type") in _OF_THE_MODEL or item.get("role") == "assistant":
+            if not self._answer:
+                self._sent, self._begun = self._items, self._time
+            self._answer.append(item)
+        self._items = linked(self._items, item)
 
     def _answered(
         self, thread: str, response: str, usage: Any, sums: Any, time: int, where: str
@@ -118,8 +124,7 @@ class _Rollout:
         self._counted = _sum(sums)
         if not isinstance(usage, dict):
             return None
-        sent = len(self._items) if self._sent is None else self._sent
-        answer = [item for item in self._items[sent:] if _is_of_the_model(item)]
+        sent = self._sent if self._answer else self._items
         span = exchange(
             thread,
             response or self._counted or where,
@@ -127,8 +132,8 @@ class _Rollout:
             self._begun or time,
             time,
             dialect=NAME,
-            request={"model": self._model, "input": self._items[:sent]},
-            response={"id": response, "model": self._model, "output": answer, "usage": _usage(usage)},
+            request={"model": self._model, "input": Linked(sent)},
+            response={"id": response, "model": self._model, "output": self._answer, "usage": _usage(usage)},
             provider=self._provider,
             conversation=thread,
             limit=self._window,
@@ -136,14 +141,8 @@ class _Rollout:
             reasons=("not_captured",),
             compacted=self._compacted or None,
         )
-        self._sent, self._begun, self._compacted = None, 0, False
+        self._answer, self._begun, self._compacted = [], 0, False
         return span
-
-
-def _is_of_the_model(item: Any) -> bool:
-    return isinstance(item, dict) and (
-        _text(item, "type") in _OF_THE_MODEL or item.get("role") == "assistant"
-    )
 
 
 def _usage(usage: Json) -> dict[str, Any]:

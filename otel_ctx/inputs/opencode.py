@@ -14,6 +14,7 @@ from typing import Any
 from otel_ctx.inputs.exchanges import exchange, nanoseconds, told
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.model import Span
+from otel_ctx.parts import Link, Linked, linked
 
 NAME = "opencode"
 
@@ -62,7 +63,7 @@ def _spans(items: Iterator[Item], skipped: list[Skipped]) -> Iterator[Span]:
 
 def _exported(messages: list[Any], where: str) -> Iterator[Span]:
     """The calls of an export, each with the messages before it."""
-    history: list[Json] = []
+    history: Link | None = None
     for message in messages:
         info = message.get("info") if isinstance(message, dict) else None
         if not isinstance(info, dict):
@@ -71,13 +72,14 @@ def _exported(messages: list[Any], where: str) -> Iterator[Span]:
         parts: list[Json] = [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
         said = _said(parts)
         if info.get("role") == "user":
-            history.append({"role": "user", "content": said})
+            history = linked(history, {"role": "user", "content": said})
             continue
-        yield from _call(info, where, {"messages": list(history)}, said)
+        yield from _call(info, where, {"messages": Linked(history)}, said)
         if info.get("summary") is True:  # it stands for what was before it
-            history = []
-        history.append({"role": "assistant", "content": said})
-        history += [{"role": "user", "content": results}] if (results := _results(parts)) else []
+            history = None
+        history = linked(history, {"role": "assistant", "content": said})
+        if results := _results(parts):
+            history = linked(history, {"role": "user", "content": results})
 
 
 def _call(info: Json, where: str, sent: Json | None = None, said: Sequence[Json] = ()) -> Iterator[Span]:

@@ -7,7 +7,16 @@ Dialects hand over ``Raw`` values; nothing here looks at a library's name.
 
 from otel_ctx.parts.answers import Answer, read_answer
 from otel_ctx.parts.bodies import Body, mark_the_end, read_body, reserve_of
-from otel_ctx.parts.history import Beginning, Beginnings, History, pairs_written, values_written
+from otel_ctx.parts.history import (
+    Beginning,
+    Beginnings,
+    History,
+    Link,
+    Linked,
+    linked,
+    pairs_written,
+    values_written,
+)
 from otel_ctx.parts.messages import is_batch, messages_of, read_message, read_messages, read_system
 from otel_ctx.parts.texts import compact, is_mask, loads, mapping, printed, salvage, structure, unpack
 from otel_ctx.parts.tools import read_tools
@@ -19,9 +28,12 @@ __all__ = [
     "Beginnings",
     "Body",
     "History",
+    "Link",
+    "Linked",
     "compact",
     "is_batch",
     "is_mask",
+    "linked",
     "loads",
     "mapping",
     "mark_the_end",

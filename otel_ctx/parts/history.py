@@ -131,6 +131,55 @@ def pairs_written(pairs: list[tuple[str, Any]]) -> bytes:
     return b"".join(pairs_written([pair]) for pair in pairs)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """A message and the list that it extends. ``name`` names the list up to here by its content; b"" where a message is no
+    plain value."""
+
+    before: Link | None
+    message: Any
+    name: bytes
+    length: int
+
+
+def linked(before: Link | None, message: Any) -> Link:
+    """The list ``before`` (None: an empty one) with one message more."""
+    seed = before.name if before is not None else b""
+    name = b""
+    if seed or before is None:
+        try:
+            hasher = xxhash.xxh3_128(seed)
+            hasher.update(values_written([message]))
+            name = hasher.digest()
+        except ValueError:
+            pass
+    return Link(before, message, name, before.length + 1 if before is not None else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Messages as a reader of a session has them: ``end`` is the last of what later lists may go on with, and ``tail`` what
+    follows it in this one only, such as a message that carries a breakpoint for now."""
+
+    end: Link | None
+    tail: tuple[Any, ...] = ()
+
+    def __len__(self) -> int:
+        return (self.end.length if self.end is not None else 0) + len(self.tail)
+
+    def since(self, known: Callable[[bytes], bool]) -> tuple[Link | None, list[Any]]:
+        """The longest list with a ``known`` name that ``end`` goes on with, and the messages from there to ``end``."""
+        link, new = self.end, []
+        while link is not None and not (link.name and known(link.name)):
+            new.append(link.message)
+            link = link.before
+        return link, new[::-1]
+
+    def every(self) -> list[Any]:
+        """All messages."""
+        return [*self.since(lambda _: False)[1], *self.tail]
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """Messages that are spelled by ``pairs``, attributes in the order of the span; ``dialect`` says by whose rules.

@@ -7,7 +7,7 @@ from typing import Any
 
 from otel_ctx.model import Kind, Part
 from otel_ctx.parts.blocks import read_block
-from otel_ctx.parts.history import History
+from otel_ctx.parts.history import History, Linked
 from otel_ctx.parts.markers import is_cache_point, marker_of
 from otel_ctx.parts.texts import arguments_text, compact, structure
 
@@ -38,9 +38,9 @@ def read_messages(value: Any, start: int = 0) -> tuple[list[Part], int]:
 def messages_of(value: Any, start: int = 0) -> Sequence[Any]:
     """The messages that a value holds; ``start`` is the index of the first one in the whole.
 
-    ``value``: a list, one message, a JSON string of either, plain text (one user message), or a ``History``.
+    ``value``: a list, one message, a JSON string of either, plain text (one user message), a ``History`` or ``Linked``.
     LangChain's list in a list (one prompt of a batch) is opened."""
-    value = value.every() if isinstance(value, History) else structure(value)
+    value = value.every() if isinstance(value, (History, Linked)) else structure(value)
     if not start and is_batch(value):
         value = value[0]
     if isinstance(value, (list, tuple)):
