@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ctx import Analysis, Engine
+from otel_ctx import Analysis, Engine, read
 from otel_ctx.dialects import exchange
 from otel_ctx.inputs import Skipped, claude_code, codex, gemini_cli, opencode
+from otel_ctx.inputs.exchanges import nanoseconds
 from otel_ctx.inputs.interface import Item, StreamFormat
-from otel_ctx.model import Call
+from otel_ctx.model import Call, Span
 from tests.alike import Told, analysed, prompt
 
 DATA = Path(__file__).parent / "data" / "transcripts"
@@ -504,6 +505,27 @@ def test_numbers_that_follow_a_record_are_the_same_numbers() -> None:
     assert sum(r["payload"].get("type") == "token_count" for r in rows) == 12
     assert sum(r["type"] == "token_usage_record" for r in rows) == 12
     assert len(calls(DATA / "codex-exec" / "session.jsonl.gz")) == 12
+
+
+@pytest.mark.parametrize(("late", "count"), [(0.2, 2), (30, 4)])
+def test_a_span_of_the_session_with_the_same_numbers_is_the_same_request(
+    late: float, count: int, write: Write
+) -> None:
+    """Codex' spans have no id of the response. Numbers that come again much later are another request."""
+    path = write(old_rollout())
+    engine = Engine()
+    for batch in read([path]):
+        engine.feed(batch.spans)
+    for n, (sent, out, at) in enumerate([(1_000, 5, 2), (1_400, 9, 5)]):
+        attributes = {
+            "gen_ai.operation.name": "chat", "gen_ai.conversation.id": "t1", "gen_ai.usage.input_tokens": sent,
+            "gen_ai.usage.output_tokens": out, "gen_ai.usage.cache_read.input_tokens": sent // 2,
+        }  # fmt: skip
+        begin = nanoseconds(stamp(at + late))
+        engine.feed(
+            [Span("a" * 32, f"{n:016x}", "", "chat", begin, begin + 10**9, attributes, scope_name="x")]
+        )
+    assert len(engine.close().readings) == count
 
 
 def test_a_fork_begins_with_its_parents_rows(write: Write) -> None:

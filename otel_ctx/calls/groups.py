@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 
+from otel_ctx.calls.beside import CLOSE_NS, SAME_ID_NS, apart, beside_spans, other_ids
 from otel_ctx.calls.told import Told
 from otel_ctx.model import KIND_INDEX, Telling, Usage
 from otel_ctx.rules import normalise_model_id
 from otel_ctx.usage import agree
 
-_CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
-_SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
 HIGHEST = 64  # spans that are looked at above one
 
 
@@ -54,7 +53,7 @@ def group(
                 join(t.id, other.id)
         by_response[rid] = t
 
-    for t, other in (*_question_and_answer(calls), *_logged_beside(calls, usage)):
+    for t, other in beside_spans(calls, usage):
         join(t.id, other.id)
 
     wrappers: dict[str, list[Told]] = {}
@@ -81,46 +80,6 @@ def group(
     return list(groups.values()), [by_id[i] for i in gone]
 
 
-def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
-    """Requests and their answers that came in records of their own, under one id of the application or the gateway. An
-    id comes back with the next batch: each request has one answer, the next that is there."""
-    asked: dict[str, deque[Told]] = defaultdict(deque)
-    answered: dict[str, deque[Told]] = defaultdict(deque)
-    for t in calls:
-        name = t.telling.request_id
-        if not name or (t.content and (t.answer or t.telling.usage)):
-            continue
-        mine, theirs = (asked, answered) if t.content else (answered, asked)
-        if theirs[name]:
-            yield t, theirs[name].popleft()
-        else:
-            mine[name].append(t)
-
-
-def _logged_beside(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
-    """Requests in a log beside spans of the same requests: the same prompt at the same time, with no other numbers. Bodies
-    that agents leave in files have no time: a span with that prompt tells it."""
-    spans: dict[bytes, list[Told]] = defaultdict(list)
-    for t in calls:
-        if t.telling.record == "span" and t.messages.key:
-            spans[t.messages.key].append(t)
-    for t in calls:
-        if t.telling.record == "request":
-            same = spans[t.messages.key]
-            found = next((s for s in same if _may_be_logged(t, s, usage)), None)
-            if found is not None:
-                same.remove(found)
-                yield t, found
-
-
-def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:
-    a, b = logged.telling, span.telling
-    if _other_ids(a, b) or a.status != b.status or (a.start_unix_nano and _apart(a, b) > _CLOSE_NS):
-        return False
-    told = a.usage is not None and b.usage is not None
-    return not told or agree(usage[logged.id], usage[span.id])
-
-
 def outer_first(t: Told) -> tuple[int, int, str]:
     return t.telling.start_unix_nano, -t.telling.end_unix_nano, t.id
 
@@ -140,13 +99,8 @@ def _one_response(one: Told, other: Told) -> bool:
     if a.service != b.service and a.service and b.service:
         return False
     if a.start_unix_nano and b.start_unix_nano:
-        return _apart(a, b) < _SAME_ID_NS
+        return apart(a, b) < SAME_ID_NS
     return len({one.messages.key, other.messages.key} - {b""}) < 2
-
-
-def _apart(a: Telling, b: Telling) -> int:
-    """Nanoseconds between two spans, 0 where they overlap."""
-    return max(0, max(a.start_unix_nano, b.start_unix_nano) - min(a.end_unix_nano, b.end_unix_nano))
 
 
 def nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[str, Told]) -> str | None:
@@ -162,7 +116,7 @@ def nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[s
 
 def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
     """Could a call span inside another call span tell of the same request?"""
-    if _other_ids(outer.telling, inner.telling):
+    if other_ids(outer.telling, inner.telling):
         return False
     if _same_words(outer, inner):
         return True
@@ -176,7 +130,7 @@ def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
 def _same_words(outer: Told, inner: Told) -> bool:
     """One prompt, told by two instrumentations, one inside the other: the numbers may differ a little."""
     a, b = outer.telling, inner.telling
-    inside = a.start_unix_nano <= b.start_unix_nano and b.end_unix_nano <= a.end_unix_nano + _CLOSE_NS
+    inside = a.start_unix_nano <= b.start_unix_nano and b.end_unix_nano <= a.end_unix_nano + CLOSE_NS
     return inside and a.scope != b.scope and _one_model(a, b) and _equal_messages(outer, inner)
 
 
@@ -213,7 +167,7 @@ def _is_around(step: Telling, call: Telling) -> bool:
         and not (step.parent_id or call.parent_id)
         and step.start_unix_nano <= call.start_unix_nano
         and call.end_unix_nano <= step.end_unix_nano
-        and not _other_ids(step, call)
+        and not other_ids(step, call)
         and _one_model(step, call)
     )
 
@@ -239,7 +193,7 @@ def _join_across_traces(
             continue
         for i, a in enumerate(same):
             for b in same[i + 1 :]:
-                if b.telling.start_unix_nano > a.telling.end_unix_nano + _CLOSE_NS:
+                if b.telling.start_unix_nano > a.telling.end_unix_nano + CLOSE_NS:
                     break
                 x, y = find(a.id), find(b.id)
                 if (
@@ -283,14 +237,10 @@ def _two_clothes(a: Told, b: Told) -> bool:
         return False
     if x.trace_id == y.trace_id and x.parent_id != y.parent_id:
         return False  # inside one trace the tree decides
-    if _other_ids(x, y) or not _one_model(x, y) or (x.service and y.service and x.service != y.service):
+    if other_ids(x, y) or not _one_model(x, y) or (x.service and y.service and x.service != y.service):
         return False
     outer, inner = (x, y) if x.start_unix_nano <= y.start_unix_nano else (y, x)
-    return inner.end_unix_nano <= outer.end_unix_nano + _CLOSE_NS
-
-
-def _other_ids(a: Telling, b: Telling) -> bool:
-    return bool(a.response_id) and bool(b.response_id) and a.response_id != b.response_id
+    return inner.end_unix_nano <= outer.end_unix_nano + CLOSE_NS
 
 
 def _unlike(a: Told, b: Told) -> bool:

@@ -103,8 +103,8 @@ class Evidence:
         a call that is not there, or goes on from a call that was seen, or where its service does so otherwise. Else tokens
         are missing that were not recorded: instructions, mostly."""
         call = placed.call
-        if "server_side" not in call.completeness.reasons:
-            return call
+        if "server_side" not in call.completeness.reasons or call.record == "request":
+            return call  # a body is all that was sent: what is missing is on the server
         key = call.service, call.scope
         sure = placed.previous is not None or _is_stateful(call)
         if sure:

@@ -1,0 +1,93 @@
+"""Requests that logs and transcripts tell of, beside the spans of the same requests; and how far two tellings are apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from otel_ctx.calls.told import Told
+from otel_ctx.model import Telling, Usage
+from otel_ctx.usage import agree
+
+CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
+SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
+
+
+def beside_spans(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
+    """Pairs that tell of one request each."""
+    if all(t.telling.record == "span" for t in calls):
+        return iter(())
+    return chain(_question_and_answer(calls), _logged(calls, usage), _transcribed(calls, usage))
+
+
+def apart(a: Telling, b: Telling) -> int:
+    """Nanoseconds between two spans, 0 where they overlap."""
+    return max(0, max(a.start_unix_nano, b.start_unix_nano) - min(a.end_unix_nano, b.end_unix_nano))
+
+
+def other_ids(a: Telling, b: Telling) -> bool:
+    return bool(a.response_id) and bool(b.response_id) and a.response_id != b.response_id
+
+
+def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
+    """Requests and their answers that came in records of their own, under one id of the application or the gateway. An
+    id comes back with the next batch: each request has one answer, the next that is there."""
+    asked: dict[str, deque[Told]] = defaultdict(deque)
+    answered: dict[str, deque[Told]] = defaultdict(deque)
+    for t in calls:
+        name = t.telling.request_id
+        if not name or (t.content and (t.answer or t.telling.usage)):
+            continue
+        mine, theirs = (asked, answered) if t.content else (answered, asked)
+        if theirs[name]:
+            yield t, theirs[name].popleft()
+        else:
+            mine[name].append(t)
+
+
+def _logged(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
+    """Requests in a log beside spans of the same requests: the same prompt at the same time, with no other numbers. Bodies
+    that agents leave in files have no time: a span with that prompt tells it."""
+    spans: dict[bytes, list[Told]] = defaultdict(list)
+    for t in calls:
+        if t.telling.record == "span" and t.messages.key:
+            spans[t.messages.key].append(t)
+    for t in calls:
+        if t.telling.record == "request":
+            same = spans[t.messages.key]
+            found = next((s for s in same if _may_be_logged(t, s, usage)), None)
+            if found is not None:
+                same.remove(found)
+                yield t, found
+
+
+def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:
+    a, b = logged.telling, span.telling
+    if other_ids(a, b) or a.status != b.status or (a.start_unix_nano and apart(a, b) > CLOSE_NS):
+        return False
+    told = a.usage is not None and b.usage is not None
+    return not told or agree(usage[logged.id], usage[span.id])
+
+
+def _transcribed(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
+    """Turns of a transcript beside spans of the same session: the same numbers at about the same time."""
+
+    def numbers(t: Told) -> tuple[str, int | None, int | None]:
+        return t.telling.conversation_hint, usage[t.id].input, usage[t.id].output
+
+    spans: dict[tuple[str, int | None, int | None], list[Told]] = defaultdict(list)
+    for t in calls:
+        if t.telling.record == "span" and t.telling.conversation_hint and usage[t.id].input is not None:
+            spans[numbers(t)].append(t)
+    for t in calls:
+        if t.telling.record != "transcript":
+            continue
+        same = spans.get(numbers(t), [])
+        near = [s for s in same if not other_ids(s.telling, t.telling)]
+        found = min(
+            near, key=lambda s: abs(s.telling.start_unix_nano - t.telling.start_unix_nano), default=None
+        )
+        if found is not None and apart(found.telling, t.telling) < SAME_ID_NS:
+            same.remove(found)
+            yield t, found
