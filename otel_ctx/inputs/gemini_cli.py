@@ -116,8 +116,9 @@ def _contents(messages: list[Json]) -> list[dict[str, Any]]:
 def _parts(message: Json) -> list[Any]:
     content = message.get("content")
     parts = list(content) if isinstance(content, list) else [{"text": content}] if content else []
-    called = {_call_id(part) for part in parts}
-    for call in message.get("toolCalls") or ():
+    called = [_call_id(part) for part in parts]  # ids may be of any type
+    calls = message.get("toolCalls")
+    for call in calls if isinstance(calls, list) else ():
         if isinstance(call, dict) and call.get("id") not in called:
             said = {"id": call.get("id"), "name": call.get("name"), "args": call.get("args")}
             parts.append({"functionCall": said})
