@@ -263,7 +263,43 @@ def test_the_last_breakpoint_is_computed_from_usage(
     assert (access.barrier or access.otherwise, access.lost) == (cause, lost)
 
 
+def test_what_the_provider_took_out_is_not_expected() -> None:
+    """3,000 tokens were there and 1,000 came: 2,500 are left, so 1,500 old ones are gone and 1,500 could have been read."""
+    provider = Provider()
+    provider.ask(told(3000, 0, 3000, 0, 3))
+    access = provider.ask(told(2500, 0, 2500, 10, 4))
+
+    assert (access.otherwise, access.lost) == ("server_side_rewrite_suspected", 1500)
+
+
+@pytest.mark.parametrize(("tail", "cause"), [("1h", "ttl_lost"), ("5m", "ttl_expired")])
+def test_a_lifetime_is_lost_where_the_same_place_had_a_longer_one(tail: str, cause: str) -> None:
+    """An hour for the system prompt is none for the conversation behind it."""
+    provider = Provider()
+
+    def asked(at: float, marker: str, read: int, blocks: int) -> Call:
+        usage = Usage(input=2000 * blocks, cache_read=read, cache_write=2000 * blocks - read)
+        middle = row(blocks, 2000)[1:-1]
+        return call([("system", 2000, "1h"), *middle, (f"block {blocks - 1}", 2000, marker)], at, usage=usage)
+
+    provider.ask(asked(0, tail, 0, 2))
+    provider.ask(asked(10, "5m", 4000, 3))
+    access = provider.ask(asked(1000, "5m", 0, 4))
+
+    assert access.barrier == cause
+
+
 # ---- OpenAI
+
+
+def test_hidden_tokens_of_gpt_5_5_are_known_from_what_was_read() -> None:
+    """A read of 1,536 says that 512 stand in front: breakpoints are at 1,536, 3,584, 5,632."""
+    provider = Provider()
+    for i, (total, read) in enumerate([(3000, 0), (3500, 1536), (4000, 1536), (4500, 0)]):
+        usage = Usage(input=total, cache_read=read)
+        access = provider.ask(call(row(6 + i, 500), 10 * i, "gpt-5.5", "openai", usage=usage))
+
+    assert (access.expected, access.lost) == (3584, 3584)
 
 
 @pytest.mark.parametrize(
@@ -290,6 +326,19 @@ def test_gpt_5_6_reads_to_the_end_of_a_message_exactly_and_its_writes_cost() -> 
     access = provider.ask(call([("start", 1333), ("more", 500)], 10, "gpt-5.6", "openai"))
 
     assert access.predicted == (1333, 500, 0)
+
+
+def test_gpt_5_6_owes_a_new_conversation_nothing() -> None:
+    """The end of the developer message is looked up; that an entry is written there is not said."""
+    provider = Provider()
+
+    def asked(question: str, at: float) -> Call:
+        now = call([("instructions", 2000, "", "system"), (question, 100)], at, "gpt-5.6", "openai")
+        return replace(now, usage=Usage(input=2100, cache_read=0, cache_write=2100))
+
+    provider.ask(asked("one", 0), "one")
+
+    assert provider.ask(asked("two", 10), "two").lost == 0
 
 
 def test_a_prefix_that_another_conversation_sent() -> None:

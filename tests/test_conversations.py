@@ -504,6 +504,39 @@ def test_a_history_whose_beginning_changed_is_rewritten() -> None:
     assert len(analysis.conversations) == 1
 
 
+def test_a_history_that_was_edited_in_its_middle_is_rewritten_not_forked() -> None:
+    """Its beginning is that of an earlier call too: that it says again what came later tells which one it continues."""
+    app = App()
+    dialogue(app, 0, 4)
+    history = [said("system", PAD)]
+    for i in range(5):
+        question = f"Question {i} about my parcel, please?"
+        history.append(said("user", f"{question} [edited]" if i == 1 else question))
+        if i < 4:
+            history.append(said("assistant", f"Answer {i} on parcel."))
+    app.call(50, history)
+
+    analysis = analysed(app.spans)
+    last = analysis.readings[-1]
+    assert (last.relation, number(last.previous), last.turn) == ("rewrites", 4, 5)
+    assert last.break_ is not None
+    assert last.break_.path == "messages[3].parts[0]"
+
+
+def test_a_note_that_only_the_first_request_had_is_no_new_history() -> None:
+    app = App()
+    app.call(0, [said("user", "Where is my parcel?"), said("user", "It is noon.")], "On its way.")
+    app.call(
+        10,
+        [
+            said("user", "Where is my parcel?"), said("assistant", "On its way."), said("user", "Thanks!"),
+            said("user", "It is later."),
+        ],
+    )  # fmt: skip
+
+    assert story(app.spans) == [(1, "new", None, 1), (1, "rewrites", 1, 2)]
+
+
 def test_a_summary_in_the_place_of_the_history_is_compacted() -> None:
     app = App()
     dialogue(app, 0, 6, session="s", topic="parcel " * 30, defs=tools("find"))

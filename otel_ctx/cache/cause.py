@@ -31,8 +31,7 @@ class Facts:
     seen: bool  # the text of both calls
     reported: bool
     proven: bool  # the cache is known to be told of: a count stands there, or an earlier call had one
-    total: int
-    before: int  # total of the call before
+    shrunk: bool  # the prompt is smaller than its text says, or than the one before
     expected: int
     slack: int
     same_model: bool
@@ -43,7 +42,7 @@ class Facts:
     longer_before: bool  # the lifetime asked for before was a longer one
     marker: int | None
     last_marker: int | None
-    head: int
+    beyond_head: bool  # the last marker stands behind tools and system prompt, as far as can be told
     distance: int  # positions from the last marker back to the one of the call before
     parameters: str  # that changed, in words
 
@@ -111,7 +110,7 @@ def _marker(f: Facts) -> Verdict | None:
     sure: Evidence = "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"
     if f.marker + f.slack < f.expected:
         still = f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
-        if still and f.marker > f.head + f.slack:
+        if still and f.beyond_head:
             return Verdict(otherwise="frozen_breakpoint", sure=sure)
         return Verdict(otherwise="missing_tail_breakpoint", sure=sure)
     if f.last_marker is None:
@@ -126,6 +125,6 @@ def _marker(f: Facts) -> Verdict | None:
 def _server(f: Facts) -> Verdict | None:
     if not f.reported or not f.proven or f.mechanism.style == "effort":
         return Verdict()  # nothing was promised, or nobody says that it missed
-    if f.total < f.before:
+    if f.shrunk:
         return Verdict(otherwise="server_side_rewrite_suspected", sure="inferred")
     return Verdict(otherwise="provider_side_miss", sure="reported")

@@ -32,6 +32,7 @@ class Mechanism:
     style: Style
     minimum: int
     step: int
+    grain: int  # what is read is rounded down to it
     lookback: int
     lifetimes: dict[str, Lifetime]
 
@@ -52,9 +53,14 @@ class Mechanism:
             return Lifetime(self.usual.least, self.longest)
         return self.lifetimes.get(name or "", self.usual)
 
-    def readable(self, tokens: int) -> int:
-        """What of a common prefix can be read."""
-        whole = tokens - tokens % self.step
+    def readable(self, tokens: int, hidden: int | None = None) -> int:
+        """What of a common prefix can be read. ``hidden``: tokens in front of it from which the steps are counted, known to
+        a grain (None: not known)."""
+        if hidden is None or self.step == self.grain:
+            whole = tokens - tokens % self.step
+        else:
+            reached = tokens + hidden - self.grain + 1
+            whole = reached - reached % self.step - hidden
         return whole if whole >= self.minimum else 0
 
 
@@ -71,6 +77,7 @@ def mechanism_of(family: Family) -> Mechanism:
         style=style,
         minimum=family.min_cacheable_tokens or 0,
         step=family.breakpoint_interval_tokens or family.granularity_tokens or 1,
+        grain=family.granularity_tokens or 1,
         lookback=family.lookback_positions or _FAR,
         lifetimes=lifetimes,
     )

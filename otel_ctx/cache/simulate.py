@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from otel_ctx.cache.cause import Facts, Verdict, verdict
 from otel_ctx.cache.mechanism import Lifetime, Mechanism, mechanism_of
 from otel_ctx.cache.path import Path
+from otel_ctx.cache.resent import cleared, resent
 from otel_ctx.cache.store import Entry, Store
 from otel_ctx.model import KIND_INDEX, Access, Break, CacheTokens, Call, Outcome, Relation, Tokens
 from otel_ctx.rules import Family, Rules
@@ -18,7 +19,8 @@ _KEEP_SECONDS = 86_400  # no published lifetime is longer
 _WALK = 256  # boundaries of a new prompt at which an entry is looked for
 _LEAST_SLACK, _SLACK = 128, 0.02  # providers add tokens of their own, and places are shared out
 _EFFORT_SLACK = 0.25
-_ALL = 1 << 40
+_BROKEN_SLACK, _BROKEN = 32, 0.005
+_TOLD_SLACK = 64  # tokens behind the last marker, and of the frame around a message
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
 _IMAGE = KIND_INDEX["image"]
 _ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
@@ -26,7 +28,7 @@ _WITHIN = {
     "parallel_tool_calls": "parallel_tool_calls", "text.format": "response_format", "reasoning.effort": "effort",
     "verbosity": "verbosity",
 }  # fmt: skip
-_UNKNOWN = Mechanism("effort", 0, 1, 1 << 30, {})
+_UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +71,7 @@ class Simulator:
         self._mechanisms: dict[str, Mechanism] = {}
         self._lifetimes: dict[tuple[str, str], set[str]] = {}
         self._telling: set[tuple[str, str]] = set()
+        self._hidden: dict[str, int] = {}
 
     def step(
         self,
@@ -115,8 +118,17 @@ class Simulator:
             self._telling.add((call.service, scope))
 
     def asked_lifetimes(self, call: Call, scope: str) -> set[str]:
-        """The lifetimes that the service asked for so far."""
+        """The lifetimes that the service asked for so far, for what stands before its last markers."""
         return self._lifetimes.setdefault((call.service, scope), set())
+
+    def hidden(self, family: Family | None) -> int | None:
+        """Tokens of the provider's in front of a prompt, where breakpoints are counted from theirs: known of what was read,
+        to one interval."""
+        return self._hidden.get(family.id) if family is not None else None
+
+    def read(self, family: Family | None, mech: Mechanism, tokens: int) -> None:
+        if family is not None and mech.step > mech.grain:
+            self._hidden[family.id] = -tokens % mech.step
 
     @property
     def store(self) -> Store:
@@ -174,6 +186,8 @@ class _Run:
         self.path: Path | None = None
         self.marks = _NO_MARKS
         self.entry: Entry | None = None
+        self.cleared = 0  # tokens that the provider took out
+        self.hidden = sim.hidden(self.family)
 
     # ---- the question
 
@@ -185,31 +199,39 @@ class _Run:
         both = self.seen and past is not None and past.path is not None
         length = len(past.path) if past is not None and past.path is not None else 0
         common = self._common(old, at) if both and follows else None
+        again = self._resent(old, at) if common is not None else 0
         kept = self._walk(previous, shared)
         if both and follows and common is None and kept < length and self.path is not None:
-            common = self.path.ends[kept]
-        resent = self._resent(old, at) if common is not None else 0
+            common = self._of_old(self.path.ends[kept], old)
+        elif both and follows and common is None and past is not None and relation == "continues":
+            new = self.call.prompt.since(kept)
+            self.cleared = cleared(past.total, self.total, new, self.tokens.factor)
         self.marks = self._asked()
         reported = _reported(usage.cache_read, usage.cache_write, self.total)
-        expected, entry = self._expected(follows, both, common, resent, relation)
+        expected, entry = self._expected(follows, both, common, again, relation)
         if entry is not None and follows and relation != "repeats":
             entry.ready = min(
                 entry.ready, self.now
             )  # what is continued had been answered, whatever the clocks say
         predicted = self._predict(relation, follows, common, kept)
-        expected = self.mech.readable(expected)
+        could, expected = expected, self.mech.readable(expected, self.hidden)
         actual = usage.cache_read if usage.cache_read is not None else predicted.read if predicted else None
         simulated = usage.cache_read is None
-        slack = self._slack(expected)
+        told = common is None or expected == (past.total if past is not None else None)
+        slack = self._slack(could, expected, actual, told, at is not None)
         floor = (
-            actual if actual is not None else self.mech.readable(common) if common is not None else expected
+            actual
+            if actual is not None
+            else self.mech.readable(common, self.hidden)
+            if common is not None
+            else expected
         )
         lost = expected - floor if expected - floor > slack else 0
         judged = self._verdict(follows, both, expected, slack, entry) if lost else Verdict()
         if not lost and self._too_short():
             judged = Verdict(barrier="below_minimum", sure="predicted")
         optimal = max(expected, floor)
-        otherwise = self._otherwise(judged, both, old, at)
+        otherwise = self._otherwise(judged, both, old, at, common)
         return Access(
             predicted=predicted,
             reported=reported,
@@ -232,18 +254,38 @@ class _Run:
         rest = self.total - read
         return CacheTokens(read, rest if writes else 0, 0 if writes else rest)
 
-    def _otherwise(self, judged: Verdict, both: bool, old: Call | None, at: Break | None) -> str:
+    def _otherwise(
+        self, judged: Verdict, both: bool, old: Call | None, at: Break | None, common: int | None
+    ) -> str:
         if at is not None and both:
-            return self._behind(at, old)
+            return self._behind(at, old, common)
         whole = self.call.completeness.status == "full" and (old is None or old.completeness.status == "full")
         if judged.otherwise in _ONLY_SEEN and not whole:
             return "unknown"  # what was not seen may have changed
         return judged.otherwise
 
-    def _slack(self, expected: int) -> int:
-        if self.mech.style == "effort":
+    def _slack(self, could: int, expected: int, actual: int | None, told: bool, broken: bool) -> int:
+        """Tokens that may be missing without a reason. ``could``: what was there to read before rounding; ``told``: usage
+        says it, to the token; ``broken``: the texts part, so that a small loss has its reason."""
+        mech = self.mech
+        if mech.style == "effort":
             return round(max(2 * _LEAST_SLACK, _EFFORT_SLACK * expected))
-        return round(max(_LEAST_SLACK, self.mech.step, _SLACK * expected))
+        if mech.style in ("marked", "endings"):
+            if broken:
+                return round(max(_BROKEN_SLACK, _BROKEN * expected))
+            return _TOLD_SLACK if told else round(max(_TOLD_SLACK, _SLACK * expected))
+        step = mech.step
+        if self.hidden is not None or could - (actual or 0) > step:
+            step = mech.grain  # wherever the steps begin, one more would have been reached
+        return max(_LEAST_SLACK, step) if told else round(max(_LEAST_SLACK, step, _SLACK * expected))
+
+    def _of_old(self, common: int, old: Call | None) -> int:
+        """Of what is shared with another branch, what the call that is continued had asked for: there is no entry between
+        two markers."""
+        before = old.usage.input if old is not None else None
+        if self.mech.style in ("marked", "endings") and before is not None:
+            return min(common, before)
+        return common
 
     def _walk(self, previous: Call | None, shared: int) -> int:
         """Follow the prompt; how many segments of the path before were kept."""
@@ -284,30 +326,20 @@ class _Run:
         return end
 
     def _resent(self, old: Call | None, at: Break | None) -> int:
-        """Tokens behind the break that had been sent before and were sent again, the changed one with them."""
-        if old is None or at is None:
+        past = self.past
+        if old is None or at is None or past is None or past.path is None:
             return 0
-        gone = old.prompt.since(at.index)
-        rest = self.call.prompt.since(at.index)
-        again = {s.digest for s in rest}
-        if all(s.digest in again for s in gone if s is not at.before):
-            return _ALL  # what changed stands in its place; all else was sent again
-        known = {s.digest for s in gone}
-        size = sum(s.tokens or 0 for s in rest if s.digest in known)
-        if at.change == "modified" and at.after is not None and at.before is not None:
-            share = min(1.0, at.char_offset / at.after.bytes) if at.char_offset and at.after.bytes else 0.0
-            size += round(min(at.after.tokens or 0, at.before.tokens or 0) * (1 - share))
-        return round(size * self.tokens.factor)
+        return resent(old.prompt, self.call.prompt, past.path, past.total, at)
 
     def _expected(
-        self, follows: bool, both: bool, common: int | None, resent: int, relation: Relation
+        self, follows: bool, both: bool, common: int | None, again: int, relation: Relation
     ) -> tuple[int, Entry | None]:
         past = self.past
         if past is not None and follows:
             if both:
                 if common is None:
-                    return min(past.total, self.total), past.entry
-                return min(past.total, self.total, common + resent), past.entry
+                    return min(past.total - self.cleared, self.total), past.entry
+                return min(past.total, self.total, common + again), past.entry
             if self.total >= _GROWN * past.total:
                 return min(past.total, self.total), past.entry
             return 0, None
@@ -329,6 +361,8 @@ class _Run:
         for i in range(min(len(path), _WALK), 0, -1):
             entry = self.store.get(self._scope_at(i), path.keys[i])
             if entry is not None and path.ends[i] >= self.mech.minimum:
+                if i == path.head and self.mech.style == "endings":
+                    return None  # it is looked for there; that one was written there is not said
                 return path.ends[i], entry
         return None
 
@@ -358,10 +392,8 @@ class _Run:
 
     def _lifetime_name(self) -> str | None:
         usage = self.call.usage
-        if usage.cache_write_1h:
-            return "1h"
-        if usage.cache_write and usage.cache_write_1h == 0:
-            return "5m"
+        if usage.cache_write and usage.cache_write_1h is not None:
+            return "1h" if usage.cache_write_1h >= usage.cache_write else "5m"  # the shorter one stands last
         return self.past.ttl if self.past is not None and not usage.cache_write else None
 
     def _too_short(self) -> bool:
@@ -395,7 +427,7 @@ class _Run:
             if self._readable(entry):
                 reach = path.ends[i]
                 break
-        read = mech.readable(min(reach, self.total))
+        read = mech.readable(min(reach, self.total), self.hidden)
         return CacheTokens(read, 0, self.total - read)
 
     def _scope_at(self, place: int) -> str:
@@ -445,8 +477,7 @@ class _Run:
                 seen=both or (past is None and self.seen),
                 reported=self.call.usage.cache_read is not None,
                 proven=not self.call.usage.cache_implied or self.sim.has_told(self.call, self.scope),
-                total=self.total,
-                before=past.total if past is not None else 0,
+                shrunk=past is not None and (self.total < past.total or self.cleared > 0),
                 expected=expected,
                 slack=slack,
                 same_model=past is None or past.scope == self.scope,
@@ -457,7 +488,7 @@ class _Run:
                 longer_before=self._had_longer(entry),
                 marker=marks.end,
                 last_marker=past.marker if past is not None else None,
-                head=path.ends[path.head] if path is not None else 0,
+                beyond_head=path is None or not marks.places or marks.places[-1][0] > path.head,
                 distance=position - past.position if past is not None else 0,
                 parameters=self._changed(past),
             )
@@ -482,13 +513,16 @@ class _Run:
         longer = [self.mech.lifetime(name).least or 0 for name in asked]
         return any(n > entry.least and entry.gap(self.now) <= n for n in longer)
 
-    def _behind(self, at: Break, old: Call | None) -> str:
+    def _behind(self, at: Break, old: Call | None, common: int | None) -> str:
         """The marker stood behind text that is sent once only: a note at the end of the newest message, say."""
         past = self.past
         if old is None or past is None or past.marker is None or self.mech.style != "marked":
             return ""
+        if common is not None and past.marker <= common:
+            return ""
         tail = old.prompt.since(at.index)
-        newest = not any(s.kind in ("assistant", "tool_call", "thinking") for s in tail)
+        again = {s.digest for s in self.call.prompt.since(at.index)}
+        newest = not any(s.kind in ("assistant", "tool_call", "thinking") or s.digest in again for s in tail)
         return "breakpoint_before_change" if newest else ""
 
     def _outcome(self, expected: int, actual: int | None, slack: int) -> Outcome:
@@ -509,6 +543,8 @@ class _Run:
         call, path, past, places = self.call, self.path, self.past, self.marks.places
         ready = call.first_token_unix_nano or call.end_unix_nano
         self.sim.told(call, self.scope)
+        if call.usage.cache_read:
+            self.sim.read(self.family, self.mech, call.usage.cache_read)
         if call.status == "ok":
             self._write(ready)
         ttl = places[-1][1] if places else None
@@ -544,8 +580,8 @@ class _Run:
                 )
             for place, ttl in self.marks.places:
                 self._use(path, place, ready, mech.lifetime(ttl))
-                if ttl:
-                    self.sim.asked_lifetimes(self.call, self.scope).add(ttl)
+            if self.marks.places and self.marks.places[-1][1]:
+                self.sim.asked_lifetimes(self.call, self.scope).add(self.marks.places[-1][1])
             return
         lifetime = mech.usual
         places = {path.head, len(path)} if mech.style != "endings" else {len(path)}

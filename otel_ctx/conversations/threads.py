@@ -185,7 +185,8 @@ class Threads:
         if "head" not in call.completeness.lost:
             found = self._by_prefix(call)
             if found is not None:
-                return found
+                edited = self._edited(call, found[0]) if found[1] != "repeats" else None
+                return (edited, "rewrites") if edited is not None else found
         elif "server_side" in call.completeness.reasons:
             served = self._by_server(call)
             if served is not None:
@@ -299,6 +300,25 @@ class Threads:
                     return e
         return None
 
+    def _edited(self, call: Call, end: End) -> End | None:
+        """The newest state of a history that ``call`` shares with ``end`` only, and of which it says again what came after:
+        a message in between was edited. Who goes back to ``end`` for something else says other things."""
+        if not end.extended:
+            return None
+        old = self._digests(end) | {s.digest for s in end.call.answer}
+        again = {s.digest for s in _after(call.prompt.messages, end.call.prompt.messages)} - old
+        best: tuple[int, End] | None = None
+        for e in self._open:
+            if e.void or e.extended or not _before(e.call, call) or _other_hint(e.call, call):
+                continue
+            later = self._digests(e) - old
+            shared = len(later & again)
+            if shared >= max(2, _OVERLAP * min(len(later), len(again))) and (
+                best is None or shared >= best[0]
+            ):
+                best = shared, e
+        return best[1] if best is not None else None
+
     def _by_overlap(self, call: Call) -> tuple[End, Relation] | None:
         """No history fits from its start: was one rewritten, compacted, or seen without its beginning?"""
         chain = call.prompt.messages
@@ -307,26 +327,27 @@ class Threads:
             return None
         carries = any(s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain)
         head_lost = "head" in call.completeness.lost
-        best: tuple[float, int, End] | None = None
+        best: tuple[bool, float, int, End] | None = None  # it says the answer again; the share; the place
         for i, e in enumerate(self._open):
             if e.void or e.extended or not _before(e.call, call) or _other_hint(e.call, call):
                 continue
             theirs = self._digests(e)
             if not theirs:
                 continue
+            answer = mine & {s.digest for s in e.call.answer}
             shared = len(mine & theirs) / min(len(mine), len(theirs))
             lost_before = head_lost or "head" in e.call.completeness.lost
+            kept = len(mine & theirs)
             if (
                 carries
-                and shared >= _OVERLAP
-                and (lost_before or len(mine & theirs) >= 2)
-                and (best is None or (shared, i) > best[:2])
+                and ((shared >= _OVERLAP and (lost_before or kept >= 2)) or (answer and kept))
+                and (best is None or (bool(answer), shared, i) > best[:3])
             ):
-                best = (shared, i, e)
+                best = (bool(answer), shared, i, e)
         if best is not None:
-            if head_lost or "head" in best[2].call.completeness.lost:
-                return best[2], "continues"
-            return best[2], "rewrites"
+            if head_lost or "head" in best[3].call.completeness.lost:
+                return best[3], "continues"
+            return best[3], "rewrites"
         return self._compaction(call, carries)
 
     def _summed_up(self, call: Call) -> End | None:

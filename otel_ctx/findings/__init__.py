@@ -26,10 +26,10 @@ CAUSES: tuple[Check, ...] = (
     tools.tools_reordered,
     tools.tool_schema_key_order,
     prefix.volatile_prefix,
+    caching.breakpoint_before_change,
     prefix.evicted_content,
     prefix.moved_segment,
     tools.tools_changed,
-    caching.breakpoint_before_change,
     prefix.prefix_changed,
 )
 

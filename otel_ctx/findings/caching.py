@@ -43,7 +43,7 @@ def barrier(step: Step) -> Iterator[Finding]:
 def breakpoint_before_change(step: Step) -> Iterator[Finding]:
     """The breakpoint stood behind text that is sent once only, so that no entry holds what came before it."""
     access = step.reading.access
-    if access is None or access.otherwise != "breakpoint_before_change" or not access.lost:
+    if access is None or access.otherwise != "breakpoint_before_change":
         return
     yield Finding(
         kind="breakpoint_before_change",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.oracle.sessions import Block, Call, Maker, Policy, Session, fan_out, make, mark
+from tests.oracle.sessions import LONGEST, Block, Call, Maker, Policy, Session, fan_out, make, mark
 
 Cause = frozenset[str | None]
 
@@ -48,11 +48,11 @@ def names() -> tuple[str, ...]:
     return tuple(_MUTATIONS)
 
 
-def case(seed: int, mutation: str) -> Case:
+def case(seed: int, mutation: str, longest: int = LONGEST) -> Case:
     """The case of ``seed``: where its first session has no place for the fault, the next one that has."""
     for attempt in range(200):
         mutate, calm = _MUTATIONS[mutation]
-        session, rng, maker = make(seed * 1000 + attempt, calm=calm)
+        session, rng, maker = make(seed * 1000 + attempt, calm=calm, longest=longest)
         try:
             made = mutate(replace(session, seed=seed), rng, maker)
         except Unfit:
@@ -305,6 +305,10 @@ def _evicted_front(session: Session, rng: Random, maker: Maker) -> Case:
         starts[call.turn] = next((m for m in users if m >= wanted), users[-1])
     if starts[at] == min(b.message for b in _at(session, at).blocks if b.section == "messages"):
         raise Unfit
+    for turn in range(at, len(starts) if rolling else at + 1):
+        sent = [b for b in _at(session, turn - 1).blocks if b.section == "messages"]
+        if sum(b.message >= starts[turn] for b in sent) < 2:
+            raise Unfit  # nothing of the history is left: that is another conversation
 
     def kept(call: Call) -> tuple[Block, ...]:
         if call.turn < at:

@@ -12,20 +12,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from otel_ctx.engine import Engine
 from otel_ctx.outputs.report import Inputs, build
 from tests.oracle import mutations
 from tests.oracle.provider import Layouts, Unit, Usage, layouts, simulate
-from tests.oracle.sessions import Session
-from tests.oracle.spans import dialect_of, otlp, spans
+from tests.oracle.sessions import LONGEST, Session
+from tests.oracle.spans import Clothes, clothes_of, otlp, spans
 
-FEW = 64  # tokens that may be missed, or 2 % of what was lost
-NOT_YET: frozenset[str] = frozenset()  # mutations that the product does not claim to know
+FEW, SHARE = 64, 0.02  # tokens that may be missed, or of what was lost
+EFFORT = 0.25  # of the prompt, where nothing is promised and only an upper bound can be told
 _TEXT_CAUSES = frozenset({
     "volatile_prefix", "prefix_changed", "tools_changed", "tools_reordered", "tool_schema_key_order", "moved_segment",
     "compaction", "evicted_content", "provider_side_miss", "breakpoint_before_change", "lookback_exceeded",
@@ -43,7 +43,7 @@ class Truth:
     optional: bool = False
 
 
-def truths(case: mutations.Case) -> list[Truth]:
+def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
     """What each call lost: the same call in the session without the fault, and where nothing is a matter of time, read more.
 
     A loss that time alone explains is time's, one that the fault alone explains is the fault's, else either is right."""
@@ -53,6 +53,7 @@ def truths(case: mutations.Case) -> list[Truth]:
     faultless = simulate(case.ideal, ideal, no_drops=True)
     best = simulate(case.ideal, ideal, no_expiry=True, at_once=True, no_drops=True)
     first = {c.conversation: i for i, c in reversed(list(enumerate(case.sent.calls)))}
+    provider = case.sent.provider
     said = []
     for i, call in enumerate(case.sent.calls):
         read = actual[i].read
@@ -64,9 +65,21 @@ def truths(case: mutations.Case) -> list[Truth]:
             causes |= case.causes
         if by_time > FEW and case.causes != {"ttl_lost"}:
             causes |= _of_time(case.sent, sent, i)
-        optional = first[call.conversation] == i and case.mutation != "parallel_miss"
+        optional = first[call.conversation] == i and not _fanned_out(case, clothes)
+        timely = bool(causes) and causes <= {"ttl_expired", "parallel_miss", "provider_side_miss"}
+        if timely and not provider.promised:
+            optional = True
+            causes.add("provider_side_miss")  # evicted at any time
+        if causes == {"parallel_miss"} and not provider.explicit:
+            optional = True  # when an entry can be read is not said
         said.append(Truth(total, frozenset(causes), actual[i], optional))
     return said
+
+
+def _fanned_out(case: mutations.Case, clothes: Clothes) -> bool:
+    """Is what new conversations lose to each other seen? Where markers are not shown, usage tells of the last one only."""
+    shown = not case.sent.provider.explicit or clothes.dialect in ("marked", "openinference")
+    return case.mutation == "parallel_miss" and shown
 
 
 def _of_time(session: Session, laid: Layouts, call: int) -> set[str]:
@@ -114,10 +127,10 @@ class Result:
         return not any(p.startswith("sum") for p in self.problems)
 
 
-def run(case: mutations.Case, dialect: str) -> tuple[list[dict[str, Any]], list[Truth]]:
+def run(case: mutations.Case, clothes: Clothes) -> tuple[list[dict[str, Any]], list[Truth]]:
     """The report's calls in the order of the session's, and the truth of each."""
-    truth = truths(case)
-    told = spans(case.spans, [t.usage for t in truth], dialect, Random(case.spans.seed))
+    truth = truths(case, clothes)
+    told = spans(case.spans, [t.usage for t in truth], clothes)
     engine = Engine()
     engine.feed(told)
     report = build(engine.close(), Inputs((), ()))
@@ -125,10 +138,12 @@ def run(case: mutations.Case, dialect: str) -> tuple[list[dict[str, Any]], list[
     return [by_id[f"{s.trace_id}:{s.span_id}"] for s in told if s.attributes], truth
 
 
-def result(seed: int, mutation: str) -> Result:
-    case = mutations.case(seed, mutation)
-    dialect = dialect_of(case.spans, Random(seed))
-    calls, truth = run(case, dialect)
+def result(seed: int, mutation: str, longest: int = LONGEST) -> Result:
+    case = mutations.case(seed, mutation, longest)
+    clothes = clothes_of(case.spans)
+    dialect = clothes.dialect
+    case = replace(case, causes=case.causes | _unseen(case, clothes))
+    calls, truth = run(case, clothes)
     waste: Counter[str] = Counter()
     said = 0
     for call in calls:
@@ -149,17 +164,27 @@ def result(seed: int, mutation: str) -> Result:
                 _textless(case, i, call) if dialect == "textless" else _compare(case, call, true)
             )
         ]
-    if (
-        dialect != "textless"
-        and abs(out.said - out.lost) > _tolerance(out.lost)
-        and not any(t.optional for t in truth)
-    ):
-        out.problems.append(f"tokens: in all {out.said}, lost were {out.lost}")
     return out
 
 
-def _tolerance(lost: int) -> float:
-    return max(FEW, 0.02 * lost)
+def _unseen(case: mutations.Case, clothes: Clothes) -> mutations.Cause:
+    """Names that are right too, because nothing on the spans tells the fault from another."""
+    if case.mutation == "ttl_lost" and not clothes.shows_lifetimes:
+        return frozenset({"ttl_expired"})
+    if case.mutation == "parameters_changed" and clothes.dialect != "openinference":
+        return frozenset({"provider_side_miss", "unknown"})
+    return frozenset()
+
+
+def _tolerance(case: mutations.Case, lost: int, total: int) -> float:
+    """What is read in steps is known to a step; where nothing is promised, to a bound. What a provider took out of the
+    prompt is a difference of two large numbers, one of them counted with another tokenizer."""
+    provider = case.sent.provider
+    if case.mutation == "server_side_rewrite":
+        return max(256, 0.3 * lost)
+    if not provider.promised:
+        return max(256, EFFORT * total)
+    return max(FEW, provider.step if provider.step > 1 else 0, SHARE * lost)
 
 
 def _sums(call: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -177,18 +202,20 @@ def _sums(call: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _compare(case: mutations.Case, call: dict[str, Any], true: Truth) -> Iterator[tuple[str, str]]:
     cause, waste = call["cache"]["cause"], (call["waste"] or {}).get("tokens") or 0
-    if true.lost > FEW:
-        silent = true.optional and cause is None and not waste
-        if cause not in true.causes and not (true.optional and cause is None):
-            yield "cause", f"{cause}, right is {_names(true.causes)} ({waste} of {true.lost} tokens)"
-        if abs(waste - true.lost) > _tolerance(true.lost) and not silent:
-            yield "tokens", f"{waste}, lost were {true.lost} ({cause})"
-        return
-    if waste > FEW + true.lost:
-        yield "tokens", f"{waste}, lost were {true.lost} ({cause})"
+    may_miss = _tolerance(case, true.lost, true.usage.total)
     allowed = case.causes | true.causes | {None}
     if not true.usage.minimum_met:
         allowed |= {"below_minimum"}
+    if true.optional:
+        allowed |= {"unknown"}
+    if true.lost > may_miss and not (true.optional and cause in _UNSURE):
+        if cause not in true.causes:
+            yield "cause", f"{cause}, right is {_names(true.causes)} ({waste} of {true.lost} tokens)"
+        if abs(waste - true.lost) > may_miss:
+            yield "tokens", f"{waste}, lost were {true.lost} ({cause})"
+        return
+    if waste > true.lost + may_miss:
+        yield "tokens", f"{waste}, lost were {true.lost} ({cause})"
     if cause not in allowed:
         yield "claim", f"{cause} where {true.lost} were lost"
 
@@ -228,13 +255,12 @@ def plan(sessions: int, seed: int) -> list[tuple[int, str]]:
     ]
 
 
-def _one(job: tuple[int, str]) -> Result:
+def _one(job: tuple[int, str], longest: int = LONGEST) -> Result:
     try:
-        return result(*job)
-    except AssertionError:
+        return result(*job, longest)
+    except Exception as error:
+        error.add_note("--show {} {}".format(*job))
         raise
-    except Exception as error:  # the report of a session failed: that is a result too
-        return Result(*job, "?", "?", 0, 0, "?", [f"cause: {type(error).__name__}: {error}"])
 
 
 def table(results: Sequence[Result]) -> str:
@@ -264,14 +290,14 @@ def _say(text: object, *more: object) -> None:
     sys.stdout.write(" ".join(map(str, (text, *more))) + "\n")
 
 
-def show(seed: int, mutation: str) -> None:
-    case = mutations.case(seed, mutation)
-    dialect = dialect_of(case.spans, Random(seed))
+def show(seed: int, mutation: str, longest: int = LONGEST) -> None:
+    case = mutations.case(seed, mutation, longest)
+    clothes = clothes_of(case.spans)
     provider = case.spans.provider
     _say(
-        f"{mutation} {provider.name} {provider.model} {dialect} {case.spans.policy} scale {case.spans.world.scale:.3f}"
+        f"{mutation} {provider.name} {provider.model} {clothes} {case.spans.policy} scale {case.spans.world.scale:.3f}"
     )
-    calls, truth = run(case, dialect)
+    calls, truth = run(case, clothes)
     start = case.spans.calls[0].start
     for i, (sent, call, true) in enumerate(zip(case.spans.calls, calls, truth, strict=True)):
         cache, waste = call["cache"], call["waste"] or {}
@@ -284,7 +310,7 @@ def show(seed: int, mutation: str) -> None:
             f"{ {k: v['tokens'] for k, v in (waste.get('by_cause') or {}).items()} } predicted={cache['predicted']} "
             f"optimal={cache['optimal']} break={cache['break']} {cache['evidence']} model={call['model']}"
         )
-    for problem in result(seed, mutation).problems:
+    for problem in result(seed, mutation, longest).problems:
         _say("  !", problem)
 
 
@@ -294,22 +320,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--failing", type=int, default=15, help="how many failing sessions to name")
+    parser.add_argument("--longest", type=int, default=LONGEST, help="turns of a conversation")
     parser.add_argument("--only", help="a mutation")
     parser.add_argument("--show", nargs=2, metavar=("SEED", "MUTATION"))
     parser.add_argument("--dump", nargs=3, metavar=("SEED", "MUTATION", "FILE"))
     options = parser.parse_args(arguments)
     if options.show:
-        show(int(options.show[0]), options.show[1])
+        show(int(options.show[0]), options.show[1], options.longest)
         return 0
     if options.dump:
         seed, mutation = int(options.dump[0]), options.dump[1]
-        case = mutations.case(seed, mutation)
-        told = spans(
-            case.spans,
-            simulate(case.sent, layouts(case.sent)),
-            dialect_of(case.spans, Random(seed)),
-            Random(seed),
-        )
+        case = mutations.case(seed, mutation, options.longest)
+        told = spans(case.spans, simulate(case.sent, layouts(case.sent)), clothes_of(case.spans))
         Path(options.dump[2]).write_text(json.dumps(otlp(told)) + "\n", "utf-8")
         return 0
     jobs = plan(options.sessions, options.seed)
@@ -317,14 +339,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         jobs = [(seed, options.only) for seed, _ in jobs]
     if options.jobs > 1:
         with ProcessPoolExecutor(options.jobs) as pool:
-            results = list(pool.map(_one, jobs, chunksize=20))
+            results = list(pool.map(partial(_one, longest=options.longest), jobs, chunksize=20))
     else:
-        results = [_one(job) for job in jobs]
+        results = [_one(job, options.longest) for job in jobs]
     _say(table(results))
     failing = [r for r in results if r.problems]
     for r in failing[: options.failing]:
         _say(f"--show {r.seed} {r.mutation}  ({r.provider}, {r.dialect}): {'; '.join(r.problems[:3])}")
-    return int(any(r.problems and r.mutation not in NOT_YET for r in results))
+    return int(any(r.problems for r in results))
 
 
 if __name__ == "__main__":

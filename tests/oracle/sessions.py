@@ -42,6 +42,11 @@ class Provider:
     def explicit(self) -> bool:
         return self.engine == "breakpoint"
 
+    @property
+    def promised(self) -> bool:
+        """Does a page say what is read? Of the others nothing can be called a miss."""
+        return self.engine != "prefix"
+
 
 _OLD, _NEW = (1.12, 1.25), (1.5, 1.65)
 _MEMORY, _DAY = (300.0, 3600.0), (1800.0, 86_400.0)
@@ -67,13 +72,13 @@ PROVIDERS = (
              other_model="gpt-5.5-pro", hidden=(150, 900)),
     Provider("openai-5.6", "openai", "gpt-5.6-sol", "endings", 1024, lifetime=_DAY, other_model="gpt-5.6-luna"),
     Provider("openai-6", "openai", "gpt-6-sol", "endings", 1024, lifetime=_DAY, other_model="gpt-6-luna"),
-    Provider("mistral", "mistral_ai", "mistral-large-4", "prefix", 64, 64, scale=(1.0, 1.25), lifetime=_MEMORY,
+    Provider("mistral", "mistral_ai", "mistral-large-4", "prefix", 64, 64, scale=(1.06, 1.07), lifetime=_MEMORY,
              other_model="mistral-medium-3.5"),
     Provider("xai", "x_ai", "grok-4.7", "prefix", 128, 128, scale=(1.0, 1.15), lifetime=_MEMORY,
              other_model="grok-4.3"),
-    Provider("gemini", "gcp.gemini", "gemini-2.5-flash", "prefix", 2048, 1, scale=(1.0, 1.2), lifetime=_MEMORY,
+    Provider("gemini", "gcp.gemini", "gemini-2.5-flash", "prefix", 2048, 1, scale=(1.03, 1.04), lifetime=_MEMORY,
              other_model="gemini-2.5-pro"),
-    Provider("deepseek", "deepseek", "deepseek-v4-pro", "prefix", 64, 64, scale=(1.0, 1.15), lifetime=(7200.0, 86_400.0),
+    Provider("deepseek", "deepseek", "deepseek-v4-pro", "prefix", 64, 64, scale=(1.005, 1.015), lifetime=(7200.0, 86_400.0),
              other_model="deepseek-v4-flash"),
 )  # fmt: skip
 
@@ -237,7 +242,10 @@ class Maker:
         return tuple(blocks)
 
 
-def make(seed: int, *, calm: bool) -> tuple[Session, Random, Maker]:
+LONGEST = 60  # turns
+
+
+def make(seed: int, *, calm: bool, longest: int = LONGEST) -> tuple[Session, Random, Maker]:
     """A session without a fault. ``calm``: nothing of time comes between its calls, neither gaps nor fan-outs."""
     rng = Random(seed)
     provider = PROVIDERS[rng.randrange(len(PROVIDERS))]
@@ -262,6 +270,7 @@ def make(seed: int, *, calm: bool) -> tuple[Session, Random, Maker]:
     calls: list[Call] = []
     start = 1_796_000_000.0 + rng.uniform(0, 1e6)
     turns = rng.choice((rng.randint(3, 10), rng.randint(3, 14), rng.randint(8, 24), rng.randint(24, 60)))
+    turns = min(turns, longest)
     main, start = _conversation(maker, 0, tools + system, tools, turns, start, calm)
     calls += main
     number = 1
@@ -326,30 +335,24 @@ def _conversation(
 
 
 def fan_out(maker: Maker, main: list[Call], number: int) -> list[Call]:
-    """Three to six questions about one state of a conversation, asked at once."""
+    """Three to six requests at once: questions about one state of a conversation, one request several times, or workers
+    that share a prompt of their own."""
     rng = maker.rng
     base = rng.choice(main[1:] or main)
-    start = base.end + 0.3
+    kind = rng.choice(("same", "workers") if maker.provider.explicit else ("questions", "workers"))
+    common = (*base.blocks, *base.answer)
+    common += maker.results(base.answer, (10, 60)) or (maker.user(rng.randint(100, 900)),)
+    if kind == "workers":
+        tools = tuple(maker.tool(f"worker_{i}") for i in range(3))
+        size = 4200 if maker.provider.minimum > 2000 or maker.provider.engine == "intervals" else 1600
+        common = (*tools, maker.system(size))
     calls = []
-    said = base.blocks + tuple(base.answer)
-    closing = maker.results(base.answer, (10, 60))
-    common = said + closing + ((maker.user(rng.randint(100, 900)),) if not closing else ())
     for i in range(rng.randint(3, 6)):
-        begun = start + i * rng.uniform(0.001, 0.04)
+        begun = base.end + 0.3 + i * rng.uniform(0.001, 0.04)
         first = begun + rng.uniform(0.8, 3.0)
-        asked = (*common, maker.user(rng.randint(8, 40)))
-        calls.append(
-            Call(
-                number + i,
-                0,
-                base.model,
-                asked,
-                maker.answer((), 0),
-                begun,
-                first,
-                first + rng.uniform(0.1, 5.0),
-            )
-        )
+        end = first + rng.uniform(0.1, 5.0)
+        asked = common if kind == "same" else (*common, maker.user(rng.randint(8, 40)))
+        calls.append(Call(number + i, 0, base.model, asked, maker.answer((), 0), begun, first, end))
     return calls
 
 

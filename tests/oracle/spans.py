@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from random import Random
 from typing import Any
@@ -19,10 +20,31 @@ _SCOPES = {
     "gcp.gemini": ("opentelemetry.instrumentation.google_genai", "1.3b0"),
 }
 _OTHER_SCOPE = ("support.agent", "1.0")  # an application that writes the conventions' attributes itself
-Dialect = str  # "genai" | "marked" (genai with the markers in its parts) | "openinference" | "textless"
 
 
-def dialect_of(session: Session, rng: Random) -> Dialect:
+@dataclass(frozen=True, slots=True)
+class Clothes:
+    """``dialect``: "genai", "marked" (the same with the markers in its parts), "openinference", "textless"; ``split``: writes
+    are told by lifetime; ``named``: conversations have ids; ``first_token``: its time is told."""
+
+    dialect: str
+    split: bool
+    named: bool
+    first_token: bool
+
+    @property
+    def shows_lifetimes(self) -> bool:
+        return self.split or self.dialect in ("marked", "openinference")
+
+
+def clothes_of(session: Session) -> Clothes:
+    rng = Random(session.seed)
+    dialect = _dialect(session, rng)
+    split = session.provider.name != "bedrock" and rng.random() < 0.5
+    return Clothes(dialect, split, dialect == "textless" or rng.random() < 0.5, rng.random() < 0.5)
+
+
+def _dialect(session: Session, rng: Random) -> str:
     provider = session.provider
     if rng.random() < 0.08:
         return "textless"
@@ -33,11 +55,11 @@ def dialect_of(session: Session, rng: Random) -> Dialect:
     return "genai"
 
 
-def spans(session: Session, usage: Sequence[Usage], dialect: Dialect, rng: Random) -> list[Span]:
+def spans(session: Session, usage: Sequence[Usage], clothes: Clothes) -> list[Span]:
+    rng = Random(session.seed)
+    dialect, split = clothes.dialect, clothes.split
     trace = f"{rng.getrandbits(128) | 1:032x}"
     agents = {}
-    named = dialect == "textless" or rng.random() < 0.5
-    split, first_token = rng.random() < 0.5, rng.random() < 0.5
     out = []
     for number in sorted({c.conversation for c in session.calls}):
         own = [c for c in session.calls if c.conversation == number]
@@ -58,9 +80,9 @@ def spans(session: Session, usage: Sequence[Usage], dialect: Dialect, rng: Rando
             attributes, scope = _openinference(call, counted, split, session, number)
         else:
             attributes, scope = _genai(call, counted, split, session, dialect, number)
-        if named:
+        if clothes.named:
             attributes["gen_ai.conversation.id"] = f"conversation-{call.conversation}"
-        if first_token:
+        if clothes.first_token:
             attributes["gen_ai.response.time_to_first_chunk"] = round(call.first - call.start, 9)
         out.append(
             Span(
@@ -80,7 +102,7 @@ def _ns(seconds: float) -> int:
 
 
 def _genai(
-    call: Call, usage: Usage, split: bool, session: Session, dialect: Dialect, number: int
+    call: Call, usage: Usage, split: bool, session: Session, dialect: str, number: int
 ) -> tuple[dict[str, Any], tuple[str, str]]:
     provider = session.provider
     exclusive = provider.span_name == "aws.bedrock"
@@ -182,6 +204,7 @@ def _openinference(
     }
     if anthropic or session.provider.engine == "endings":
         attributes["llm.token_count.prompt_details.cache_write"] = usage.write
+    attributes |= _flat(body)
     attributes["llm.output_messages.0.message.role"] = "assistant"
     calls = [b for b in call.answer if b.kind == "tool_use"]
     texts = [b for b in call.answer if b.kind == "text"]
@@ -196,6 +219,39 @@ def _openinference(
     if anthropic:
         return attributes, ("openinference.instrumentation.anthropic", "3.1.0")
     return attributes, ("openinference.instrumentation.openai", "0.1.66")
+
+
+def _flat(body: dict[str, Any]) -> dict[str, Any]:
+    """The messages once more, as the library flattens them."""
+    out: dict[str, Any] = {}
+    system = body.get("system")
+    said = [{"role": "system", "content": system}] if system else []
+    for i, message in enumerate([*said, *body["messages"]]):
+        prefix, content = f"llm.input_messages.{i}.message", message["content"]
+        results = [b for b in content if b["type"] == "tool_result"] if isinstance(content, list) else []
+        out[f"{prefix}.role"] = "tool" if results else message["role"]
+        if isinstance(content, str):
+            out[f"{prefix}.content"] = content
+            continue
+        for j, block in enumerate(content or ()):
+            if block["type"] == "text":
+                out[f"{prefix}.contents.{j}.message_content.type"] = "text"
+                out[f"{prefix}.contents.{j}.message_content.text"] = block["text"]
+            elif block["type"] == "tool_result":
+                out[f"{prefix}.content"] = block["content"]
+                out[f"{prefix}.tool_call_id"] = block["tool_use_id"]
+        calls = [b for b in content or () if b["type"] == "tool_use"]
+        for j, block in enumerate(calls):
+            out[f"{prefix}.tool_calls.{j}.tool_call.id"] = block["id"]
+            out[f"{prefix}.tool_calls.{j}.tool_call.function.name"] = block["name"]
+            out[f"{prefix}.tool_calls.{j}.tool_call.function.arguments"] = json.dumps(block["input"])
+        for j, block in enumerate(message.get("tool_calls", ())):
+            out[f"{prefix}.tool_calls.{j}.tool_call.id"] = block["id"]
+            out[f"{prefix}.tool_calls.{j}.tool_call.function.name"] = block["function"]["name"]
+            out[f"{prefix}.tool_calls.{j}.tool_call.function.arguments"] = block["function"]["arguments"]
+    for i, tool in enumerate(body.get("tools", ())):
+        out[f"llm.tools.{i}.tool.json_schema"] = json.dumps(tool)
+    return out
 
 
 def _anthropic(call: Call) -> dict[str, Any]:
