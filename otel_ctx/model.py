@@ -54,6 +54,13 @@ class Link:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Cut(NamedTuple):
+    """What a dump's format, not the library that recorded it, has kept of some attributes only in part, or not at all."""
+
+    format: str
+    keys: frozenset[str]  # of the attributes
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """One span, whatever its clothes were. Ids are lower-case hex; values are plain Python (str, bool, int,
@@ -79,6 +86,7 @@ class Span:
     status_message: str = ""
     dropped_attributes: int = 0
     dropped_events: int = 0
+    cut: Cut | None = None
     where: str = ""  # "FILE:LINE" of a dump, for error messages
 
 
@@ -96,6 +104,7 @@ class LogRecord:
     scope_version: str = ""
     resource: Mapping[str, Any] = field(default_factory=dict)
     dropped_attributes: int = 0
+    cut: Cut | None = None
     where: str = ""
 
 
@@ -205,6 +214,7 @@ class Telling:
     lost: frozenset[str] = (
         frozenset()
     )  # sections known to be absent or damaged: "tools", "system", "messages", "head"
+    cut_by: str = ""  # the dump's format, where it has kept content only in part
     order: int = 0
     where: str = ""
     record: Record = "span"
@@ -420,6 +430,7 @@ class Call:
     reserve: int | None
     limit: int | None
     parameters: tuple[tuple[str, str], ...] = ()
+    cut_by: str = ""  # as in ``Telling``
     unassigned_bytes: int = 0
     record: Record = "span"
     compacted: bool = False

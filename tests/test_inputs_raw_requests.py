@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from otel_ctx import Analysis, Engine, InputError, read
 from otel_ctx.dialects import exchange
 from otel_ctx.inputs import raw_requests
-from otel_ctx.inputs.exchanges import nanoseconds
+from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Skipped
 from otel_ctx.model import Call
 from tests.alike import analysed, prompt

@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from otel_ctx.outputs.report import Inputs
 
 FORMATS = (
-    "otlp-json",
-    "otlp-protobuf",
-    "claude-code",
-    "codex",
-    "gemini-cli",
-    "opencode",
-    "raw-requests",
-)  # as in otel_ctx, which --help does not wait for
+    "otlp-json", "otlp-protobuf", "python-console", "js-console", "jaeger", "zipkin", "phoenix", "phoenix-dataframe",
+    "langfuse", "datadog", "claude-code", "codex", "gemini-cli", "opencode", "raw-requests",
+)  # fmt: skip  # as in otel_ctx, which --help does not wait for
 
 
 # ---- what a command that reads may be given

@@ -47,6 +47,7 @@ def completeness_of(
             "unparsable",
             "logs_missing",
             "attributes_dropped",
+            "value_cut",
         }:
             why.add("not_captured")
         if chain.length and not why:

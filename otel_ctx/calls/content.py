@@ -147,7 +147,14 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
     said = {
         name: getattr(t, name)
         or next((v for r in records if (v := getattr(r.telling, name))), getattr(t, name))
-        for name in ("reserve", "response_id", "previous_response_id", "conversation_hint", "request_model")
+        for name in (
+            "reserve",
+            "response_id",
+            "previous_response_id",
+            "conversation_hint",
+            "request_model",
+            "cut_by",
+        )
     }
     usage = _claimed([c for c in (t.usage, *(r.telling.usage for r in records)) if c is not None])
     return replace(

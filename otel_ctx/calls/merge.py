@@ -80,6 +80,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         parameters=said.parameters,
         record=said.record,
         compacted=said.compacted,
+        cut_by=best.telling.cut_by,
     )
 
 

@@ -217,7 +217,10 @@ class Threads:
             if repeated is not None and (best.extended or not _answers(best.call, following)):
                 break
             return best, self._continues_or_forks(best, call)
-        return (repeated, "repeats") if repeated is not None else None
+        if repeated is None:
+            return None
+        # histories that were cut may be equal by the cut alone
+        return repeated, "continues" if "messages" in call.completeness.lost else "repeats"
 
     def _repeated(self, call: Call) -> End | None:
         """The same history once more: a retry, unless it is another session that begins with the same words, or another

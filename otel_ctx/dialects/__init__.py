@@ -30,6 +30,7 @@ from otel_ctx.dialects import (
     pydantic,
     vercel,
 )
+from otel_ctx.dialects.cuts import with_cut
 from otel_ctx.dialects.parameters import of_attributes
 from otel_ctx.model import LogRecord, Span, Telling
 
@@ -88,6 +89,7 @@ def _read(span: Span) -> Telling | None:
         telling = reader(span)
         if telling is None:
             continue
+        telling = with_cut(telling, span.cut)
         if telling.role != "call" or telling.parameters:
             return telling
         parameters = of_attributes(span.attributes)
@@ -100,5 +102,5 @@ def read_log(record: LogRecord) -> Telling | None:
     for reader in LOG_READERS:
         telling = reader(record)
         if telling is not None:
-            return telling
+            return with_cut(telling, record.cut)
     return None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import text
+from otel_ctx.dialects.fields import flag, text
 from otel_ctx.model import Reason, Span, Telling
 
 _SCOPE = "com.anthropic.sdk."
@@ -34,9 +34,7 @@ def read(span: Span) -> Telling | None:
     telling = semconv.telling(span, "anthropic_sdk", "call")
     reasons: set[Reason] = set(telling.reasons)
     lost = set(telling.lost)
-    if (
-        a.get("anthropic.content.truncated") is True
-    ):  # whole blocks, from the oldest on, the system prompt first
+    if flag(a, "anthropic.content.truncated"):  # whole blocks, from the oldest on, the system prompt first
         reasons.add("message_cut")
         lost.add("head")
         if telling.system is None or telling.system.value in ("[]", []):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -17,6 +18,23 @@ def text(attributes: Mapping[str, Any], *keys: str) -> str:
         if value is not None and value != "":
             return value if isinstance(value, str) else str(value)
     return ""
+
+
+def amount(attributes: Mapping[str, Any], key: str) -> float | None:
+    """A number of any kind, or the text of one; None where it is none, or not finite."""
+    value = attributes.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def flag(attributes: Mapping[str, Any], key: str) -> bool:
+    """Is it true, as a truth value or, out of a format that has none, as its text?"""
+    return str(attributes.get(key)).lower() == "true"
 
 
 _LARGEST = 2**63 - 1  # OTLP's integers; more than that is no count of anything

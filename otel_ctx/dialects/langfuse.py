@@ -24,6 +24,7 @@ _USAGE = "langfuse.observation.usage_details"
 _MODEL = "langfuse.observation.model.name"
 _METADATA = "langfuse.observation.metadata."
 _SUMS = frozenset({"span", "agent", "chain"})
+_OF_TOOLS = frozenset({"tools", "functions"})
 _BESIDE = (
     ("instructions", "system"),
     ("tools", "tools"),
@@ -84,6 +85,8 @@ def _call(span: Span) -> Telling:
     elif cut:
         reasons.add("value_cut")
         lost.update({"tools", "system", "messages"} - found.keys() | {"messages"})
+        if isinstance(value, Mapping) and next(reversed(value)) in _OF_TOOLS:
+            lost.add("tools")
     messages = found.get("messages")
     if not found.get("tools") and isinstance(messages, list) and any(map(_is_of_a_tool, messages)):
         reasons.add("schema_missing")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
-from otel_ctx.dialects.fields import first, listed, number, of_span, text, unflatten
+from otel_ctx.dialects.fields import amount, first, listed, number, of_span, text, unflatten
 from otel_ctx.model import Raw, Reason, Span, Stored, Telling, Unseen, UsageClaim
 from otel_ctx.parts import is_mask, structure
 
@@ -385,8 +385,8 @@ def first_token(span: Span) -> int | None:
     """When the first part of the answer arrived: by attribute, else by the first event of a chunk."""
     length = span.end_unix_nano - span.start_unix_nano
     for key in _UNTIL_FIRST_TOKEN:
-        value = span.attributes.get(key)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+        value = amount(span.attributes, key)
+        if value is not None and value > 0:
             for scale in (1e9, 1e6):  # seconds by the conventions; some write milliseconds
                 if value * scale <= max(length, 0) + 1e6:
                     return span.start_unix_nano + int(value * scale)

@@ -46,6 +46,7 @@ _BY_REASON: dict[Reason, Gap] = {
     ),
     "media_placeholder": Gap("media", "", "Images and files are recorded without their data"),
 }
+_OF_FORMAT = Gap("format", _TRUNCATED, "Contents are cut by the format of the dump", "warning")
 _CONTENT = Gap("content", _NOT_CAPTURED, "Message contents are not recorded")
 _PART = Gap("part", _NOT_CAPTURED, "Part of the prompt is not recorded")
 _MISSED = Gap(
@@ -66,7 +67,7 @@ def gaps(call: Call) -> Iterator[Gap]:
     unseen = seen.status in _UNSEEN
     for reason, gap in _BY_REASON.items():
         if reason in reasons:
-            yield gap
+            yield _OF_FORMAT if reason == "value_cut" and call.cut_by else gap
     if "not_captured" in reasons and "aggregate_only" not in reasons:
         if unseen:
             yield _CONTENT

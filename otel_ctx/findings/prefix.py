@@ -82,6 +82,8 @@ def _why(call: Call) -> str:
     words, lost = next((_WHY[r] for r in _WHY if r in reasons), ("part of the prompt was not seen", None))
     if lost == "content" and call.completeness.status == "partial":
         words, lost = "part of the prompt was not recorded", "part"
+    if lost == "cut" and call.cut_by:
+        words, lost = "the format of the dump keeps only a part of it", "format"
     return f"{words}. {switch_of(lost, call)}" if lost else words
 
 

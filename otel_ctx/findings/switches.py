@@ -17,11 +17,12 @@ from otel_ctx.model import Call
 
 Lost = Literal[
     "content", "part", "masked", "tools", "logs", "reference", "unreadable", "server", "sum", "media", "cut", "attributes",
-    "usage", "cached", "double",
+    "usage", "cached", "double", "format",
 ]  # fmt: skip
 """What was lost: all message contents, some of them, contents behind a mask, tool definitions, log records, stored contents,
 contents that cannot be read, histories on a server, single calls of which there is a sum, the data of media, the end of a
-value, whole attributes, token numbers, those of the cache; ``double``: nothing, but a call is told twice."""
+value, whole attributes, token numbers, those of the cache; ``double``: nothing, but a call is told twice; ``format``: values
+that the dump's format cuts, whose name stands in the place of the scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ def fix_for(
 
 def switch_of(lost: Lost, call: Call) -> str:
     """The same, for the library that told of ``call``; of a log or a transcript it is the format."""
+    if lost == "format":
+        return fix_for(lost, call.cut_by)
     scope = call.scope if call.record == "span" else call.dialect
     return fix_for(lost, scope, call.scope_version, call.dialect, call.completeness.lost)
 

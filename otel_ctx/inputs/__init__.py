@@ -1,7 +1,6 @@
 """Everything that arrives -> Span and LogRecord. One module a format; what it is, is told from the content.
 
-A new format is one module that exports a ``JsonFormat``, a ``StreamFormat``, a ``BytesFormat`` or an ``Envelope``
-(see ``interface``), and one line in ``FORMATS``.
+A new format is one module that exports a value of one of the kinds in ``interface``, and one line in ``FORMATS``.
 """
 
 from __future__ import annotations
@@ -16,15 +15,26 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from otel_ctx.errors import InputError
 from otel_ctx.inputs import (
+    answers,
     claude_code,
     codex,
+    collector_file,
     compression,
+    datadog,
+    flat_span,
     gemini_cli,
+    jaeger,
+    js_console,
     jsontext,
+    langfuse,
     opencode,
     otlp_json,
     otlp_protobuf,
+    parquet,
+    phoenix,
+    python_console,
     raw_requests,
+    zipkin,
 )
 from otel_ctx.inputs.interface import (
     BUFFER,
@@ -39,6 +49,8 @@ from otel_ctx.inputs.interface import (
     Records,
     Skipped,
     StreamFormat,
+    Unread,
+    Wrapping,
 )
 from otel_ctx.inputs.store import Store
 
@@ -51,8 +63,22 @@ __all__ = ["FORMATS", "Batch", "Skipped", "Store", "format_names", "read"]
 FORMATS: tuple[Format, ...] = (
     compression.GZIP,
     compression.ZSTD,
+    collector_file.ENVELOPE,
+    parquet.ENVELOPE,
     otlp_protobuf.FORMAT,
     otlp_json.FORMAT,
+    python_console.FORMAT,
+    js_console.FORMAT,
+    phoenix.SPANS,
+    phoenix.ROWS,
+    jaeger.FORMAT,
+    langfuse.FORMAT,
+    zipkin.FORMAT,
+    datadog.FORMAT,
+    answers.TEMPO,
+    answers.JAEGER,
+    answers.PAGE,
+    flat_span.FLAT,
     claude_code.FORMAT,
     codex.FORMAT,
     gemini_cli.FORMAT,
@@ -65,6 +91,7 @@ _MANY = 1000  # notes that may wait for the next batch
 _NESTED = 4  # envelopes inside envelopes
 _UNKNOWN = "no telemetry of a known format"
 _METRICS = "OTLP metrics, which hold no spans"
+_EMPTY = "holds no spans"
 _UTF_16 = "text in UTF-16"
 _ZIP = "a zip archive"
 _WAYS_OUT = {
@@ -77,7 +104,7 @@ _FLUSHED = "is this the file that the exporter writes to, and was it flushed?"
 
 def format_names() -> tuple[str, ...]:
     """What ``read(format=…)`` may be given."""
-    return tuple(known.name for known in FORMATS if not isinstance(known, Envelope))
+    return tuple(known.name for known in FORMATS if not isinstance(known, (Envelope, Wrapping)))
 
 
 def read(
@@ -96,7 +123,7 @@ def read(
     forced = None
     if format is not None:
         forced = next((known for known in FORMATS if known.name == format), None)
-        if forced is None or isinstance(forced, Envelope):
+        if forced is None or isinstance(forced, (Envelope, Wrapping)):
             raise InputError(f"format {format!r}", "is not known", "one of " + ", ".join(format_names()))
     return _without_collector(_read(paths, forced, stdin))
 
@@ -174,7 +201,7 @@ def _read_stream(source: str, stream: BinaryIO, forced: Format | None) -> Iterat
         skipped.clear()
         yield Batch(source, format_, records.spans, records.logs, notes)
     if not found:
-        first = first or (skipped[0] if skipped else Skipped(source, "holds no spans"))
+        first = first or (skipped[0] if skipped else Skipped(source, _EMPTY))
         raise InputError(first.where, first.why, _way_out(first.why))
     if skipped:
         yield Batch(source, format_, skipped=tuple(skipped))
@@ -189,7 +216,7 @@ def _way_out(why: str) -> str:
         return "known are " + ", ".join(format_names())
     if OVERLONG in why:
         return "split it, a request or a span a line: jq -c '.[]' does so with a list"
-    return _WAYS_OUT.get(why, "" if "pip install" in why else _FLUSHED)
+    return _WAYS_OUT.get(why, _FLUSHED if why == _EMPTY or "cut off" in why else "")
 
 
 def _records(
@@ -225,7 +252,7 @@ def _records(
 def _json_records(
     stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None
 ) -> Iterator[tuple[str, Records]]:
-    unread = _Unread(where, skipped)
+    unread = Unread(where, skipped)
     documents = jsontext.documents(stream)
     for document in documents:
         if document.problem:
@@ -242,35 +269,46 @@ def _json_records(
             for records in known.read(_items(rest, where, skipped, known.strict), where, skipped):
                 yield known.name, records
             return
-        first, last, _, _, note, alone, *_ = document
+        first, last, note, alone = document.first, document.last, document.note, document.alone
         del document
         place = where if alone else f"{where}:{first}"
         if note:
             skipped.append(Skipped(place, note))
-        items = [value] if _json_format(value, forced) or not isinstance(value, list) else value[::-1]
+        opened = [("", value)]
         del value
-        while items:
+        while opened:
             # taken out and let go, so that whoever works on the records does not keep the document
-            item = items.pop()
-            claimed = _json_format(item, forced)
-            if claimed is None:
+            suffix, item = opened.pop()
+            claimed = _claimed(item, forced)
+            if isinstance(claimed, JsonFormat):
+                unread.end()
+                records = claimed.decode(item, place, skipped)
+                del item
+                yield claimed.name + suffix, records
+                del records
+            elif inside := _inside(item, claimed):
+                added = f"+{claimed.name}" if claimed and claimed.name else ""
+                opened += ((added + suffix, value) for value in reversed(inside))
+                del item, inside
+            else:
                 unread.add(first, last, _stranger(item), alone=alone)
                 if len(skipped) >= _MANY:
                     yield "", Records()
-                continue
-            unread.end()
-            records = claimed.decode(item, place, skipped)
-            del item
-            yield claimed.name, records
-            del records
     unread.end()
+
+
+def _inside(item: Any, claimed: Format | None) -> list[Any]:
+    """What lies in a list, or in what an API put round its answer."""
+    if isinstance(claimed, Wrapping):
+        return claimed.open(item)
+    return item if isinstance(item, list) else []
 
 
 def _items(
     documents: Iterator[jsontext.Document], where: str, skipped: list[Skipped], strict: bool
 ) -> Iterator[Item]:
     """The values of documents that belong together."""
-    unread = _Unread(where, skipped)
+    unread = Unread(where, skipped)
     for document in documents:
         first, last, value, problem, note, alone, *_ = document
         problem = problem or (jsontext.flaw(document) if strict else "")
@@ -296,49 +334,24 @@ def _items(
 
 def _stream_format(value: Any, forced: Format | None) -> StreamFormat | None:
     """The format of a whole stream that begins with ``value``, or with a list of such."""
-    if isinstance(forced, StreamFormat):
-        return forced
-    first = value if not isinstance(value, list) else next((v for v in value if isinstance(v, dict)), None)
-    if forced is not None or (first is not value and isinstance(_claimed(value), JsonFormat)):
-        return None
-    known = _claimed(first)
+    if forced is not None:
+        return forced if isinstance(forced, StreamFormat) else None
+    if isinstance(value, list) and _claimed(value, None) is None:
+        value = next((v for v in value if isinstance(v, dict)), None)
+    known = _claimed(value, None)
     return known if isinstance(known, StreamFormat) else None
 
 
-def _json_format(document: Any, forced: Format | None) -> JsonFormat | None:
-    if isinstance(forced, JsonFormat):
-        return forced if forced.claims(document) or not isinstance(document, list) else None
-    known = _claimed(document)
-    return known if isinstance(known, JsonFormat) else None
-
-
-def _claimed(value: Any) -> JsonFormat | StreamFormat | None:
+def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | Wrapping | None:
+    """Who knows ``value``; where a format was named, that one does, but for what others put round it."""
+    if isinstance(forced, JsonFormat) and forced.claims(value):
+        return forced
     for known in FORMATS:
-        if isinstance(known, (JsonFormat, StreamFormat)) and known.claims(value):
+        if (
+            isinstance(known, Wrapping) or (forced is None and isinstance(known, (JsonFormat, StreamFormat)))
+        ) and known.claims(value):
             return known
-    return None
-
-
-class _Unread:
-    """Documents that follow each other and are passed over for the same reason: told as one."""
-
-    def __init__(self, where: str, skipped: list[Skipped]) -> None:
-        self._where, self._skipped = where, skipped
-        self._first = self._last = 0
-        self._why = ""
-        self._alone = False
-
-    def add(self, first: int, last: int, why: str, *, alone: bool = False) -> None:
-        if why != self._why:
-            self.end()
-            self._first, self._why, self._alone = first, why, alone
-        self._last = last
-
-    def end(self) -> None:
-        if self._why:
-            lines = f"{self._first}-{self._last}" if self._last > self._first else f"{self._first}"
-            self._skipped.append(Skipped(self._where if self._alone else f"{self._where}:{lines}", self._why))
-        self._why = ""
+    return forced if isinstance(forced, JsonFormat) and not isinstance(value, list) else None
 
 
 # Only keys that are words of formats are told: any other may hold what a person wrote.

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otel_ctx.inputs.claude_journal import Journal
-from otel_ctx.inputs.exchanges import exchange, nanoseconds, told
+from otel_ctx.inputs.exchanges import exchange, told
+from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.model import Span
 from otel_ctx.parts import Link, Linked, linked

@@ -1,5 +1,6 @@
 """What several formats read alike: fields of a JSON record, ids -> lower-case hex ("" where there is none, or only
-zeros), times -> nanoseconds, OTLP's enums by number or name, the name of a log record."""
+zeros), times -> nanoseconds, OTLP's enums by number or name, what has no place outside OTLP but in tags, the name of a
+log record."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def event_name(name: str, attributes: Mapping[str, Any]) -> str:
 def _other_text(text: str, size: int) -> str:
     if size == TRACE_ID and len(text) == 16 and _is_hex(text):
         return text.rjust(32, "0")
-    if text.startswith("0x"):
+    if text.startswith("0x") and len(text) == 2 * size + 2:
         return id_of_text(text[2:], size)
     padded = text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4)
     try:
@@ -141,30 +142,55 @@ def int_of(record: Mapping[str, Any], field: str, scale: int = 1) -> int:
 
 
 _ISO = re.compile(
-    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9})\d*)?\s*(?:Z|UTC|([+-]\d\d):?(\d\d))?",
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9})\d*)?\s*(?:Z|UTC|([+-]\d\d):?(\d\d)?)?",
     re.IGNORECASE,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# least value -> nanoseconds in its unit
+_UNITS = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (0, 10**9))
 
 
-def nanos_of(record: Mapping[str, Any], field: str) -> int:
-    """A time in ISO 8601, UTC where it names no zone; 0 where there is none."""
-    value = text_of(record, field)
-    if not value:
+def time_of(record: Mapping[str, Any], field: str) -> int:
+    """A point in time as in ``nanoseconds``; 0 where there is none."""
+    value = record.get(field)
+    if value is None or value == "":
         return 0
-    match = _ISO.fullmatch(value.strip())
-    if match is None:
+    found = _nanoseconds(value)
+    if found is None:
         raise MalformedError(f"{field} is no time")
+    return found
+
+
+def nanoseconds(value: Any) -> int:
+    """A point in time in nanoseconds since the epoch, 0 where it is none: ISO 8601 (without a zone: UTC), or seconds,
+    milli-, micro- or nanoseconds since the epoch, as the size of the number tells."""
+    return _nanoseconds(value) or 0
+
+
+def _nanoseconds(value: Any) -> int | None:
+    if isinstance(value, str):
+        try:
+            value = float(value) if "." in value else int(value)
+        except ValueError:
+            return _of_iso(value.strip())
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _TOO_LARGE:
+        return None
+    scale = next(unit for least, unit in _UNITS if value >= least)
+    found = value * scale if isinstance(value, int) else round(value * scale)
+    return found if found < _TOO_LARGE else None
+
+
+def _of_iso(text: str) -> int | None:
+    match = _ISO.fullmatch(text)
+    if match is None:
+        return None
     day, clock, fraction, hours, minutes = match.groups()
     try:
-        moment = datetime.fromisoformat(f"{day}T{clock}{hours or '+00'}:{minutes or '00'}")
-        seconds = (moment - _EPOCH).total_seconds()
-    except (ValueError, OverflowError) as error:
-        raise MalformedError(f"{field} is no time") from error
-    nanos = int(seconds) * 10**9 + int((fraction or "").ljust(9, "0"))
-    if not 0 <= nanos < _TOO_LARGE:
-        raise MalformedError(f"{field} is out of range")
-    return nanos
+        since = datetime.fromisoformat(f"{day}T{clock}{hours or '+00'}:{minutes or '00'}") - _EPOCH
+    except (ValueError, OverflowError):
+        return None
+    found = (since.days * 86_400 + since.seconds) * 10**9 + int((fraction or "").ljust(9, "0"))
+    return found if 0 <= found < _TOO_LARGE else None
 
 
 # ---- enums
@@ -172,6 +198,7 @@ def nanos_of(record: Mapping[str, Any], field: str) -> int:
 
 _KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
 _CODES = {"OK": 1, "ERROR": 2}
+_LARGEST_ENUM = 1 << 31
 
 
 def span_kind(value: Any) -> int:
@@ -185,9 +212,29 @@ def status_code(value: Any) -> int:
 
 
 def _enum(value: Any, numbers: Mapping[str, int]) -> int:
-    if isinstance(value, int):
-        return value
-    if not isinstance(value, str):
-        return 0
-    # CLIENT, client, SPAN_KIND_CLIENT, SpanKind.CLIENT; STATUS_CODE_ERROR, StatusCode.ERROR
-    return int(value) if value.isdecimal() else numbers.get(re.split(r"[._]", value.upper())[-1], 0)
+    if isinstance(value, str):
+        if not value.isascii() or not value.isdigit():
+            # CLIENT, client, SPAN_KIND_CLIENT, SpanKind.CLIENT; STATUS_CODE_ERROR, StatusCode.ERROR
+            return numbers.get(re.split(r"[._]", value.upper())[-1], 0)
+        value = int(value[:9])
+    return value if isinstance(value, int) and 0 <= value < _LARGEST_ENUM else 0
+
+
+# ---- tags
+
+
+def taken_from_tags(tags: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a ``Span`` that other formats have no place for but tags, as OpenTelemetry's specification maps them; they
+    are taken out of ``tags``."""
+    scope = [str(tags.pop(f"otel.{kind}.name", None) or "") for kind in ("scope", "library")]
+    version = [str(tags.pop(f"otel.{kind}.version", None) or "") for kind in ("scope", "library")]
+    code = tags.pop("otel.status_code", None)
+    dropped = {f: tags.pop(f"otel.dropped_{f}_count", None) for f in ("attributes", "events")}
+    return {
+        "scope_name": scope[0] or scope[1],
+        "scope_version": version[0] or version[1],
+        "status_code": status_code(code) or (2 if str(tags.get("error", "false")).lower() != "false" else 0),
+        "status_message": str(tags.pop("otel.status_description", None) or ""),
+        "dropped_attributes": int_of(dropped, "attributes"),
+        "dropped_events": int_of(dropped, "events"),
+    }

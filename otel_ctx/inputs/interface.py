@@ -1,8 +1,8 @@
-"""What a format of inputs is: four kinds, each a value that its module exports and ``FORMATS`` lists.
+"""What a format of inputs is: five kinds, each a value that its module exports and ``FORMATS`` lists.
 
 ``JsonFormat`` knows one JSON document at a time (documents are found and parsed for it), ``StreamFormat`` a stream of
-those that make sense together, ``BytesFormat`` reads a stream itself, an ``Envelope`` (compression, framing) holds other
-streams, which are looked at anew.
+those that make sense together, ``BytesFormat`` reads a stream itself. An ``Envelope`` (compression, framing) holds other
+streams, a ``Wrapping`` (an API's answer) other documents: they are looked at anew.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one request, line or document held. ``format`` is a name of ``FORMATS``, and "+gzip" if it lay in one."""
+    """What one request, line or document held. ``format`` is a name of ``FORMATS``, and "+gzip" or "+tempo" if it lay
+    in one; ``position``: how many bytes of the source were read up to here, None where it does not tell."""
 
     source: str
     format: str
     spans: Sequence[Span] = ()
     logs: Sequence[LogRecord] = ()
     skipped: Sequence[Skipped] = ()
+    position: int | None = None
 
 
 class Records(NamedTuple):
@@ -97,7 +99,17 @@ class Envelope:
     open: Callable[[BinaryIO, str, list[Skipped]], Iterator[Inner]]
 
 
-Format = JsonFormat | StreamFormat | BytesFormat | Envelope
+@dataclass(frozen=True, slots=True)
+class Wrapping:
+    """``claims(document)`` looks at the keys of a parsed document that no format knows; ``open(document)`` gives those
+    inside, and may take them out of it. An empty name is not told."""
+
+    name: str
+    claims: Callable[[Any], bool]
+    open: Callable[[Any], list[Any]]
+
+
+Format = JsonFormat | StreamFormat | BytesFormat | Envelope | Wrapping
 
 HEAD = 1 << 16  # bytes that a format may look at before it claims a stream
 LONGEST = 1 << 28  # bytes of what has to lie in memory at once: a line, a document, a resource
@@ -110,3 +122,25 @@ OVERLONG = f"longer than {LONGEST >> 20} MiB"
 def needs(extra: str) -> str:
     """Why something was not read where an optional dependency is missing, and the way out."""
     return f"it needs {extra}, which is not installed: pip install 'otel-ctx[{extra}]'"
+
+
+class Unread:
+    """Documents that follow each other and are passed over for the same reason: told as one."""
+
+    def __init__(self, where: str, skipped: list[Skipped]) -> None:
+        self._where, self._skipped = where, skipped
+        self._first = self._last = 0
+        self._why = ""
+        self._alone = False
+
+    def add(self, first: int, last: int, why: str, *, alone: bool = False) -> None:
+        if why != self._why:
+            self.end()
+            self._first, self._why, self._alone = first, why, alone
+        self._last = last
+
+    def end(self) -> None:
+        if self._why:
+            lines = f"{self._first}-{self._last}" if self._last > self._first else f"{self._first}"
+            self._skipped.append(Skipped(self._where if self._alone else f"{self._where}:{lines}", self._why))
+        self._why = ""
