@@ -34,6 +34,7 @@ Record = Literal["span", "request", "transcript"]
 """What tells of a call: a span (or its log records), a line of a log of requests, a coding agent's transcript."""
 Outcome = Literal["hit", "partial", "miss", "cold", "ineligible", "not_reported"]
 
+METHODS: tuple[Method, ...] = ("exact", "calibrated", "estimated", "unmeasured")
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 # ---- what arrives

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from otel_ctx import dialects
 from otel_ctx.dialects import flat
 from otel_ctx.engine import assemble
-from otel_ctx.engine.assemble import Assembler, Memo
+from otel_ctx.engine.assemble import Assembler
 from otel_ctx.engine.texts import Texts
+from otel_ctx.memo import Memo
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
 from otel_ctx.model import Chain, Method, Raw, Reason, Span, Telling, grown
 from otel_ctx.parts import (
@@ -529,23 +530,12 @@ def test_each_encoding_is_counted_for_itself(form: Callable[[list[Message]], Tel
 # ---- memos are bounded
 
 
-def test_a_memo_forgets_what_was_used_longest_ago() -> None:
-    memo: Memo[int, str] = Memo(3)
-    for i in range(3):
-        memo.put(i, str(i))
-    memo.get(0)
-    memo.put(1, "one")
-    memo.put(3, "3")
-
-    assert [memo.get(i) for i in range(4)] == ["0", "one", None, "3"]
-    assert len(memo) == 3
-
-
 def test_what_was_forgotten_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flat, "_REMEMBERED", 2)
     monkeypatch.setattr(flat, "_known", {})
     by = assembler()
-    for name in ("_chains", "_messages", "_threads", "_heads", "_sections", "_facts"):
+    monkeypatch.setattr(assemble, "_FACTS", 2)
+    for name in ("_chains", "_messages", "_threads", "_heads", "_sections"):
         setattr(by, name, Memo[Any, Any](2))
     by._lists, by._runs = Beginnings(2, values_written), Beginnings(2, pairs_written)
 

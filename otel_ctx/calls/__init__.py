@@ -6,13 +6,14 @@ count; a parent's sum is a check.
 """
 
 from otel_ctx.calls.completeness import accounted_for, with_cut, without_server
-from otel_ctx.calls.fold import Folded, fold
+from otel_ctx.calls.fold import Folded, Made, fold
 from otel_ctx.calls.groups import awaits_its_end
 from otel_ctx.calls.pieces import history_of
 from otel_ctx.calls.told import Told, content_of, own_key
 
 __all__ = [
     "Folded",
+    "Made",
     "Told",
     "accounted_for",
     "awaits_its_end",

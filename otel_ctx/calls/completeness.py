@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from otel_ctx.model import (
     KIND_INDEX,
@@ -23,6 +24,9 @@ _ORDER: tuple[Reason, ...] = (
     "attributes_dropped", "value_cut", "message_cut", "redacted", "not_captured", "logs_missing", "reference_missing",
     "server_side", "media_placeholder", "aggregate_only", "schema_missing", "unparsable", "guessed", "late",
 )  # fmt: skip
+
+_one = lru_cache(256)(Completeness)
+"""There are few different ones, and every call that is remembered has one."""
 
 
 def completeness_of(
@@ -54,7 +58,7 @@ def completeness_of(
             why.add("media_placeholder")
         status: Status = "usage_only" if usage.input is not None or usage.output is not None else "none"
         gone.update(name for name in ("tools", "system") if not getattr(prompt, name))
-        return Completeness(status, _ordered(why), frozenset(gone | {"messages"}))
+        return _one(status, _ordered(why), frozenset(gone | {"messages"}))
     missing = (usage.input or 0) - prompt.counted
     exact = prompt.exact and not chain.unmeasured
     if prompt.tools:
@@ -97,7 +101,7 @@ def completeness_of(
     if chain.unmeasured and any(s.kind in ("image", "file") and s.bytes <= 0 for s in chain):
         why.add("media_placeholder")
     hidden = why - {"media_placeholder", "guessed", "late"}
-    return Completeness("partial" if hidden or gone else "full", _ordered(why), frozenset(gone))
+    return _one("partial" if hidden or gone else "full", _ordered(why), frozenset(gone))
 
 
 def accounted_for(prompt: Prompt, usage: Usage) -> bool:
@@ -117,7 +121,7 @@ def with_cut(seen: Completeness, sections: frozenset[str], *, stateful: bool) ->
     if not stateful and seen.reasons in (("not_captured",), ("server_side",)):
         why = set()
         gone.discard("head")
-    return Completeness("partial", _ordered(why | {"value_cut"}), frozenset(gone | sections))
+    return _one("partial", _ordered(why | {"value_cut"}), frozenset(gone | sections))
 
 
 def without_server(seen: Completeness) -> Completeness:

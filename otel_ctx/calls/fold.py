@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from otel_ctx.calls.content import join_content
 from otel_ctx.calls.groups import group, nearest, outer_first
@@ -17,6 +17,8 @@ from otel_ctx.model import (
 )
 from otel_ctx.rules import Rules
 from otel_ctx.usage import decide
+
+_NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,19 @@ class Folded:
         return self.records.get(told) or self.members.get(told.id)
 
 
+@dataclass(slots=True)
+class Made:
+    """What was made of tellings that are folded again with others."""
+
+    calls: dict[tuple[tuple[Told, ...], tuple[Told, ...]], Call] = field(default_factory=dict)
+    usages: dict[Told, Usage] = field(default_factory=dict)
+
+    def keep(self, told: set[Told]) -> None:
+        """Forget what was not made of ``told`` alone."""
+        self.calls = {k: c for k, c in self.calls.items() if told.issuperset((*k[0], *k[1]))}
+        self.usages = {t: u for t, u in self.usages.items() if t in told}
+
+
 def fold(
     told: Sequence[Told],
     parents: Mapping[tuple[str, str], str],
@@ -48,25 +63,31 @@ def fold(
     traced: Container[str] = (),
     *,
     whole: bool = True,
+    made: Made | None = None,
 ) -> Folded:
     """``told``: everything told, in any order; ``parents``: (trace, span) -> parent span id of every span seen; ``above``:
     spans known to stand above a call, though it may not be in ``told``; ``traced``: services of which each call has a
-    span, be it one that has left; ``whole``: no call that was told is missing."""
+    span, be it one that has left; ``whole``: no call that was told is missing; ``made``: what earlier folds have made."""
     joined = join_content(told, extend, traced)
     spans = joined.spans
     calls = [t for t in spans if t.telling.role == "call"]
     sums = [t for t in spans if t.telling.role == "aggregate"]
-    usage = {t.id: _usage(t, rules) for t in spans}
+    made = made or Made()
+    usage = {t.id: _usage(t, rules, made.usages) for t in spans}
     groups, wrappers = group(calls, parents, usage)
     groups = with_pieces(groups, joined.pieces, extend)
     sums = sorted(sums + wrappers, key=outer_first)
     by_id = {a.id: a for a in sums}
-    made, below = [], defaultdict(list)
+    folded: list[Call] = []
+    below: dict[str, list[Call]] = defaultdict(list)
     threads: dict[str, str] = {}
     for g in groups:
         over = _sums_above(g, by_id, parents)
-        call = call_of(g, usage, rules, over)
-        made.append(call)
+        key = tuple(g), tuple(over)
+        call = made.calls.get(key)
+        if call is None:
+            call = made.calls[key] = call_of(g, usage, rules, over)
+        folded.append(call)
         thread = next((t.telling.thread for t in g if t.telling.thread), "")
         if thread:
             threads[call.id] = thread
@@ -81,14 +102,14 @@ def fold(
     }
     for a in alone.values():
         if nearest(a.telling, parents, alone) is None:  # of sums inside each other the outermost counts
-            made.append(aggregate_only(a, usage[a.id], rules))
-    made.sort(key=_by_start)
+            folded.append(aggregate_only(a, usage[a.id], rules))
+    folded.sort(key=_by_start)
     members = {
-        f"{s.trace_id}:{s.span_id}": call.id for call in made for s in call.spans if s.role != "aggregate"
+        f"{s.trace_id}:{s.span_id}": call.id for call in folded for s in call.spans if s.role != "aggregate"
     }
     records = {record: members[span] for record, span in joined.given.items() if span in members}
     return Folded(
-        made, joined.orphans, _check_sums(sums, below, usage, whole=whole), members, records, threads
+        folded, joined.orphans, _check_sums(sums, below, usage, whole=whole), members, records, threads
     )
 
 
@@ -99,11 +120,15 @@ def _by_start(call: Call) -> tuple[int, int, str, int, str]:
     return call.start_unix_nano, call.end_unix_nano, source, number, record
 
 
-def _usage(t: Told, rules: Rules) -> Usage:
+def _usage(t: Told, rules: Rules, known: dict[Told, Usage]) -> Usage:
     claim = t.telling.usage
     if claim is None:
-        return Usage()
-    return decide(claim, rules.usage(t.telling.scope, t.telling.scope_version, t.telling.provider))
+        return _NO_USAGE
+    usage = known.get(t)
+    if usage is None:
+        rule = rules.usage(t.telling.scope, t.telling.scope_version, t.telling.provider)
+        usage = known[t] = decide(claim, rule)
+    return usage
 
 
 def _sums_above(

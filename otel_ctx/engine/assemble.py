@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar
+from sys import intern
+from typing import Any
 
 import xxhash
 
 from otel_ctx.engine.texts import Texts
+from otel_ctx.memo import Memo
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
-from otel_ctx.model import Chain, Method, Part, Raw, Reason, Segment, Unseen, grown
+from otel_ctx.model import METHODS, Chain, Method, Part, Raw, Reason, Segment, Unseen, grown
 from otel_ctx.parts import (
     Beginnings,
     History,
@@ -50,6 +51,8 @@ _HEAD = 64
 _PIECE = 1 << 16
 _FEW = 4  # messages are sooner read than looked for
 _RECENT = 64  # known prefixes looked at per head
+_THREADS = 16_384
+_FACTS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,36 +65,6 @@ class _Known:
     chain: Chain
 
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
-
-class Memo(Generic[K, V]):
-    """A dict of at most ``size`` items that forgets what was used longest ago."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._items: OrderedDict[K, V] = OrderedDict()  # a dict finds its oldest item by a search
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def get(self, key: K) -> V | None:
-        value = self._items.get(key)
-        if value is not None:
-            self._items.move_to_end(key)
-        return value
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._items
-
-    def put(self, key: K, value: V) -> None:
-        self._items[key] = value
-        self._items.move_to_end(key)
-        if len(self._items) > self._size:
-            self._items.popitem(last=False)
-
-
 class Assembler:
     """Turns Raw values into segments. ``count`` counts a text's tokens; ``texts`` keeps the texts."""
 
@@ -99,8 +72,8 @@ class Assembler:
         self._count = count
         self._texts = texts
         self._sections: Memo[tuple[str, str, bytes], tuple[Segment, ...]] = Memo(1024)
-        self._facts: Memo[tuple[str, str], tuple[int, int | None, Method]] = Memo(200_000)
-        self._threads: Memo[tuple[str, str], _Known] = Memo(4096)
+        self._facts: dict[str, Memo[str, int]] = {}  # by encoding
+        self._threads: Memo[tuple[str, str], _Known] = Memo(_THREADS)
         self._heads: Memo[tuple[str, str], list[_Known]] = Memo(1024)
         self._chains: Memo[bytes, Chain] = Memo(4096)
         self._lists = Beginnings(4096, values_written)
@@ -255,23 +228,28 @@ class Assembler:
         digest = blake2b(
             f"{kind}\0{named}\0".encode("utf-8", "surrogatepass") + data, digest_size=16
         ).hexdigest()
-        facts = self._facts.get((digest, encoding))
-        if facts is None:
-            facts = self._measure(kind, named, text, len(data), encoding)
-            self._facts.put((digest, encoding), facts)
+        tokens, method = self._measure(kind, named, text, digest, encoding)
         self._texts.put(digest, text)
-        length, tokens, method = facts
-        if kind in _MEDIA:
-            length = max(size, 0)
-        return Segment(kind, role, name, path, length, tokens, method, digest, marker, call_id)
+        length = max(size, 0) if kind in _MEDIA else len(data)
+        return Segment(
+            kind, _one(role), _one(name), _one(path), length, tokens, method, digest, marker, call_id
+        )
 
     def _measure(
-        self, kind: str, name: str, text: str, size: int, encoding: str
-    ) -> tuple[int, int | None, Method]:
+        self, kind: str, name: str, text: str, digest: str, encoding: str
+    ) -> tuple[int | None, Method]:
         if kind in _MEDIA or (kind == "thinking" and not text):
-            return size, None, "unmeasured"
-        tokens, method = self._count(f"{name}{text}" if kind == "tool_call" else text, encoding)
-        return size, tokens, method
+            return None, "unmeasured"
+        facts = self._facts.get(encoding)
+        if facts is None:
+            facts = self._facts[encoding] = Memo(_FACTS)
+        known = facts.get(digest)
+        if known is None:
+            tokens, method = self._count(f"{name}{text}" if kind == "tool_call" else text, encoding)
+            facts.put(digest, tokens * len(METHODS) + METHODS.index(method))  # one number takes little memory
+            return tokens, method
+        tokens, n = divmod(known, len(METHODS))
+        return tokens, METHODS[n]
 
     def _find(self, text: str, encoding: str, thread: str) -> tuple[_Known | None, Any]:
         """A known string that ``text`` extends, and the hasher that has read that far."""
@@ -300,6 +278,11 @@ class Assembler:
             recent.append(known)
             if len(recent) > _RECENT:
                 del recent[0]
+
+
+def _one(word: str) -> str:
+    """Roles, names and places are few and come again and again; parsed from JSON, each is a string of its own."""
+    return intern(word) if type(word) is str else word
 
 
 def _counted_on(base: int) -> Callable[[re.Match[str]], str]:

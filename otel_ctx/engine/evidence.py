@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from otel_ctx.calls import accounted_for, with_cut, without_server
 from otel_ctx.conversations import Placed, common_prefix
-from otel_ctx.engine.assemble import Memo
+from otel_ctx.memo import Memo
 from otel_ctx.model import Call, Chain, Segment
 
 _SHORTEST = 128  # characters: nobody sets a lower limit

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from otel_ctx.calls import Folded, Told, awaits_its_end, fold, history_of, own_key
-from otel_ctx.engine.assemble import Memo
+from otel_ctx.calls import Folded, Made, Told, awaits_its_end, fold, history_of, own_key
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
 from otel_ctx.engine.settings import Settings
+from otel_ctx.memo import Memo
 from otel_ctx.model import Band, Call, LogRecord, Said, Span, SpanRef
 
 GRACE_NS = (
@@ -47,6 +47,7 @@ class LiveEngine:
         self._done: Memo[str, str] = Memo(
             _REMEMBERED
         )  # the same and response ids, of calls that have settled -> a key of _said
+        self._made = Made()
         self._now = 0
         # Kept where a record or a call fails, and the next feed or advance goes on behind it.
         self._new: list[Told] = []  # not said yet
@@ -113,7 +114,14 @@ class LiveEngine:
     def _fold(self, told: list[Told]) -> Folded:
         intake = self._intake
         return fold(
-            told, intake.parents, intake.rules, intake.joined, intake.above, intake.traced, whole=False
+            told,
+            intake.parents,
+            intake.rules,
+            intake.joined,
+            intake.above,
+            intake.traced,
+            whole=False,
+            made=self._made,
         )
 
     def _around(self, fresh: list[Told]) -> list[Told]:
@@ -221,6 +229,7 @@ class LiveEngine:
                 self._out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
         finally:
             self._intake.keep(lambda t: folded.call_of(t) not in done and not self._stale(t))
+            self._made.keep(set(self._intake.told.values()))
         self._changed = False
         return self._taken()
 
