@@ -692,6 +692,43 @@ def test_records_without_ids_are_never_one_call() -> None:
     assert analysis.orphans == 0
 
 
+def answered(at: float, tokens: int, session: str = "s1") -> LogRecord:
+    """A record of an answer that names no span."""
+    more = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": session}
+    return details(
+        0, at, trace=0, **{**more, "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": 5}
+    )
+
+
+def in_session(id_: int, at: float, tokens: int | None, length: float = 1) -> Span:
+    numbers = (tokens, 5) if tokens is not None else None
+    return span(id_, at=at, length=length, tokens=numbers, **{"gen_ai.conversation.id": "s1"})
+
+
+def test_a_record_without_ids_goes_to_the_call_of_its_conversation_that_was_open() -> None:
+    spans = [in_session(1, 0, None), in_session(2, 2, None)]
+    found = calls(spans, [answered(2.9, 70), answered(0.9, 60), answered(0.9, 50, session="s2")])
+
+    assert [c.usage.input for c in found] == [60, 50, 70]
+    assert [len(c.spans) for c in found] == [1, 1, 1]
+
+
+def test_of_several_that_were_open_the_numbers_decide_or_nobody_is_given_it() -> None:
+    spans = [in_session(1, 0, 60), in_session(2, 0, 70)]
+
+    assert [c.usage.input for c in calls(spans, [answered(0.9, 70)])] == [60, 70]
+    analysis = analysed([in_session(1, 0, None), in_session(2, 0, None)], [answered(0.9, 70)])
+    assert [r.call.usage.input for r in analysis.readings] == [None, None]
+    assert analysis.orphans == 1
+
+
+def test_two_records_of_one_answer_are_one_call_and_a_later_one_is_another() -> None:
+    assert [c.usage.input for c in calls((), [answered(1, 60), answered(1.01, 60), answered(2, 60)])] == [
+        60,
+        60,
+    ]
+
+
 def test_a_message_that_was_not_captured_leaves_the_prompt_partial() -> None:
     logs = [
         message(1, 0.1, "gen_ai.user.message", {"content": "hi"}),

@@ -32,8 +32,9 @@ def attach(
     told: list[Told] = []  # of answers that no span tells of
     answered: set[_Key] = set()
     for t in sorted(spanless, key=lambda t: (t.telling.usage is None, t.telling.order, content_of(t))):
-        call = _nearest(t, calls) or _same_answer(t, told)
-        if call is None and t.telling.usage is not None and t.telling.service not in traced:
+        open_then = _open_then(t, calls)
+        call = _meant(t, open_then) if open_then else _same_answer(t, told)
+        if call is None and not open_then and t.telling.usage is not None and t.telling.service not in traced:
             request = _unanswered(t, requests, answered)
             keys[t] = keys[request] if request is not None else own_key(t)
             answered.add(keys[t])
@@ -72,18 +73,27 @@ def _same_answer(record: Told, told: list[Told]) -> Told | None:
     )
 
 
-def _nearest(record: Told, calls: list[Told]) -> Told | None:
-    """The shortest of ``calls`` that was open when the record was written and can be meant."""
-    fits = [
+def _open_then(record: Told, calls: list[Told]) -> list[Told]:
+    """Those of ``calls`` that were open when the record was written: of its conversation, or with its numbers."""
+    return [
         t
         for t in _before(record, calls)
         if t.telling.service == record.telling.service
         and (
             (_one_conversation(t, record) and was_open(t.telling, record.telling, TICK_NS))
-            or (equal_numbers(t, record) and was_open(t.telling, record.telling, _NEAR_NS))
+            or (
+                not t.telling.conversation_hint
+                and equal_numbers(t, record)
+                and was_open(t.telling, record.telling, _NEAR_NS)
+            )
         )
     ]
-    return min(fits, key=lambda t: t.telling.end_unix_nano - t.telling.start_unix_nano, default=None)
+
+
+def _meant(record: Told, calls: list[Told]) -> Told | None:
+    """The only one, or the only one with equal numbers; else nobody is given what may be another's."""
+    same = calls if len(calls) == 1 else [t for t in calls if equal_numbers(t, record)]
+    return same[0] if len(same) == 1 else None
 
 
 def _unanswered(record: Told, requests: list[Told], answered: Container[_Key]) -> Told | None:

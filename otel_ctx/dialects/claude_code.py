@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import number, service, text
+from otel_ctx.dialects.fields import number, of_record, text
 from otel_ctx.model import LogRecord, Raw, Span, Telling, UsageClaim
 from otel_ctx.parts import mapping, read_usage, structure
 
@@ -201,22 +201,11 @@ _EVENTS: dict[str, Callable[[LogRecord], Telling | None]] = {
 def _telling(record: LogRecord, role: Any, **more: Any) -> Telling:
     a = record.attributes
     session = text(a, "agent_id", "session.id")
-    known: dict[str, Any] = {
-        "start_unix_nano": record.time_unix_nano,
+    if role == "piece":
+        more = {"order": number(a, _SEQUENCE) or 0, **more}
+    known = {
+        "provider": "anthropic",
         "conversation_hint": session,
         "thread": session if _converses(a) else "",
     }
-    return Telling(
-        dialect="claude_code",
-        role=role,
-        trace_id=record.trace_id,
-        span_id=record.span_id,
-        end_unix_nano=record.time_unix_nano,
-        scope=record.scope_name,
-        scope_version=record.scope_version,
-        service=service(record.resource),
-        provider="anthropic",
-        order=number(a, _SEQUENCE) or 0 if role == "piece" else record.time_unix_nano,
-        where=record.where,
-        **{**known, **more},
-    )
+    return of_record(record, "claude_code", role, **{**known, **more})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from otel_ctx.dialects.fields import service, text
+from otel_ctx.dialects.fields import of_record, text
 from otel_ctx.model import LogRecord, Raw, Reason, Stored, Telling
 from otel_ctx.parts import read_body, read_usage, unpack
 
@@ -43,17 +43,12 @@ def read_log(record: LogRecord) -> Telling | None:
         if name == _REQUEST and (cut or not content):
             reasons.add("value_cut" if cut else "unparsable")
             lost = frozenset(_SECTIONS) - set(list(held)[:-1])  # the cut went through the last of its keys
-    return Telling(
-        dialect="claude_code",
-        role="content",
+    return of_record(
+        record,
+        "claude_code",
         # without tracing there are no spans: then request and answer are one call by the id that they share
         trace_id=record.trace_id or text(a, "session.id"),
         span_id=record.span_id or text(a, "request_body_id"),
-        start_unix_nano=record.time_unix_nano,
-        end_unix_nano=record.time_unix_nano,
-        scope=record.scope_name,
-        scope_version=record.scope_version,
-        service=service(record.resource),
         provider="anthropic",
         request_model=text(a, "model"),
         response_id=text(a, "message.id"),
@@ -66,6 +61,4 @@ def read_log(record: LogRecord) -> Telling | None:
         output=content.get("output"),
         reasons=frozenset(reasons),
         lost=lost,
-        order=record.time_unix_nano,
-        where=record.where,
     )

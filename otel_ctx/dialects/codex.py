@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import number, of_span, service, text
+from otel_ctx.dialects.fields import number, of_record, of_span, text
 from otel_ctx.model import LogRecord, Span, Telling, UsageClaim
 
 _ATTEMPT, _TURN, _LAST_EVENT = "try_run_sampling_request", "run_turn", "handle_responses"
@@ -57,16 +57,9 @@ def read_log(record: LogRecord) -> Telling | None:
     a = record.attributes
     if text(a, "event.name") != _EVENT or text(a, "event.kind") != _COMPLETED or _INPUT not in a:
         return None  # the same event comes without numbers too
-    return Telling(
-        dialect="codex",
-        role="content",
-        trace_id=record.trace_id,
-        span_id=record.span_id,
-        start_unix_nano=record.time_unix_nano,
-        end_unix_nano=record.time_unix_nano,
-        scope=record.scope_name,
-        scope_version=record.scope_version,
-        service=service(record.resource),
+    return of_record(
+        record,
+        "codex",
         operation="chat",
         provider="openai",
         request_model=text(a, "model"),
@@ -80,6 +73,4 @@ def read_log(record: LogRecord) -> Telling | None:
             **_INCLUSIVE,
         ),
         **_UNSEEN,
-        order=record.time_unix_nano,
-        where=record.where,
     )

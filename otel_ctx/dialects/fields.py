@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-from otel_ctx.model import Span, Telling
+from otel_ctx.model import LogRecord, Span, Telling
 
 
 def text(attributes: Mapping[str, Any], *keys: str) -> str:
@@ -122,6 +122,26 @@ def of_span(span: Span, dialect: str, role: Role, **more: Any) -> Telling:
         error=error,
         where=span.where,
         **more,
+    )
+
+
+def of_record(record: LogRecord, dialect: str, role: Role = "content", **more: Any) -> Telling:
+    """What every reader takes from a log record itself: ids, its time, scope, service; and ``more``."""
+    known: dict[str, Any] = {
+        "trace_id": record.trace_id,
+        "span_id": record.span_id,
+        "start_unix_nano": record.time_unix_nano,
+        "end_unix_nano": record.time_unix_nano,
+        "order": record.time_unix_nano,
+    }
+    return Telling(
+        dialect=dialect,
+        role=role,
+        scope=record.scope_name,
+        scope_version=record.scope_version,
+        service=service(record.resource),
+        where=record.where,
+        **{**known, **more},
     )
 
 

@@ -6,7 +6,7 @@ switched off. The record of a response names no span: it belongs to the request 
 
 from __future__ import annotations
 
-from otel_ctx.dialects.fields import number, service, text
+from otel_ctx.dialects.fields import number, of_record, text
 from otel_ctx.model import LogRecord, Raw, Reason, Telling, UsageClaim
 from otel_ctx.parts import mapping, unpack
 
@@ -28,16 +28,10 @@ def read_log(record: LogRecord) -> Telling | None:
     if cut:
         reasons.add("value_cut")
     ended = record.time_unix_nano
-    return Telling(
-        dialect="gemini_cli",
-        role="content",
-        trace_id=record.trace_id,
-        span_id=record.span_id,
+    return of_record(
+        record,
+        "gemini_cli",
         start_unix_nano=ended - (number(a, "duration_ms") or 0) * _MILLISECOND,
-        end_unix_nano=ended,
-        scope=record.scope_name,
-        scope_version=record.scope_version,
-        service=service(record.resource),
         operation="chat",
         provider="gcp.gemini",
         request_model=text(a, "model"),
@@ -50,8 +44,6 @@ def read_log(record: LogRecord) -> Telling | None:
         output=Raw("messages", answers) if answers else None,
         reasons=frozenset(reasons),
         lost=frozenset({"messages"}) if cut else frozenset(),
-        order=ended,
-        where=record.where,
     )
 
 

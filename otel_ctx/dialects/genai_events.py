@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from otel_ctx.dialects import event_messages, semconv
-from otel_ctx.dialects.fields import service, text
+from otel_ctx.dialects.fields import of_record, text
 from otel_ctx.model import LogRecord, Raw, Reason, Telling
 
 _GEMINI_CLI = "auth_type"  # on each of its records
@@ -36,16 +36,9 @@ def _details(record: LogRecord) -> Telling:
     if semconv.schemas_missing(content, semconv.writes_tools(record.scope_name, record.scope_version)):
         reasons.add("schema_missing")
         lost.add("tools")
-    return Telling(
-        dialect="genai_events",
-        role="content",
-        trace_id=record.trace_id,
-        span_id=record.span_id,
-        start_unix_nano=record.time_unix_nano,
-        end_unix_nano=record.time_unix_nano,
-        scope=record.scope_name,
-        scope_version=record.scope_version,
-        service=service(record.resource),
+    return of_record(
+        record,
+        "genai_events",
         agent=text(a, *semconv.AGENT),
         operation=text(a, *semconv.OPERATION),
         provider=text(a, *semconv.PROVIDER),
@@ -60,8 +53,6 @@ def _details(record: LogRecord) -> Telling:
         output=_with_roles(content.get("output"), a),
         reasons=frozenset(reasons),
         lost=frozenset(lost),
-        order=record.time_unix_nano,
-        where=record.where,
     )
 
 
@@ -84,21 +75,12 @@ def _message(record: LogRecord, name: str) -> Telling:
             raw = Raw("messages", message if isinstance(message, list) else [message])
         elif not answer:
             reasons.add("not_captured")
-    return Telling(
-        dialect="genai_events",
-        role="content",
-        trace_id=record.trace_id,
-        span_id=record.span_id,
-        start_unix_nano=record.time_unix_nano,
-        end_unix_nano=record.time_unix_nano,
-        scope=record.scope_name,
-        scope_version=record.scope_version,
-        service=service(record.resource),
+    return of_record(
+        record,
+        "genai_events",
         provider=provider,
         messages=None if answer else raw,
         output=raw if answer else None,
         reasons=frozenset(reasons),
         lost=frozenset() if answer else frozenset({"tools"}),
-        order=record.time_unix_nano,
-        where=record.where,
     )
