@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,6 +121,9 @@ def _pair(value: str, form: str) -> tuple[str, str]:
     help="A report (--json) whose findings are accepted: --fail-on passes them.",
 )
 @click.option(
+    "--watch", is_flag=True, help="Print the report anew whenever an input has changed, until Ctrl-C."
+)
+@click.option(
     "-v", "--verbose", count=True, help="Show all of every list, and each turn; twice: call ids too."
 )
 @version_option
@@ -139,6 +142,7 @@ def command(
     models: Mapping[str, str],
     rules_path: str | None,
     baseline_path: str | None,
+    watch: bool,
     verbose: int,
 ) -> None:
     """Read dumps of OpenTelemetry spans and report what fills the context window, how soon it is full and where the
@@ -150,6 +154,10 @@ def command(
         raise click.UsageError("--include-text is about the JSON: it needs --json FILE.")
     if include_text and redact:
         raise click.UsageError("--include-text and --redact contradict each other.")
+    if watch and (json_path is not None or fail_on is not None or "-" in paths):
+        raise click.UsageError(
+            "--watch prints reports: it goes neither with --json nor --fail-on nor standard input."
+        )
     if json_path not in (None, "-"):
         writable(Path(str(json_path)), paths)
 
@@ -162,6 +170,12 @@ def command(
     settings = Settings(
         limits=Limits(windows=windows, models=models), ignore=ignore, rules_override=rules_text(rules_path)
     )
+    if watch:
+        _watch(
+            paths,
+            lambda: _print(*analysed(paths, format_, contents, settings), verbose, show_text=not redact),
+        )
+        return
     with no_collector():
         analysis, inputs = analysed(paths, format_, contents, settings)
         reconcile(analysis.readings)
@@ -186,6 +200,23 @@ def _print(analysis: Analysis, inputs: Inputs, verbose: int, *, show_text: bool)
     from otel_ctx_cli.terminal import print_lines, width
 
     print_lines(render(analysis, inputs, width=width(), verbose=verbose, show_text=show_text))
+
+
+def _watch(paths: Sequence[str], report: Callable[[], None]) -> None:
+    """A report after each change. That there is nothing to read yet is no end of it."""
+    from otel_ctx.errors import InputError
+    from otel_ctx.outputs.escape import escape
+    from otel_ctx_cli.watch import changes
+
+    try:
+        for _ in changes(paths):
+            click.clear()  # does nothing where stdout is no terminal
+            try:
+                report()
+            except InputError as error:
+                click.echo(escape(str(error)), err=True)
+    except KeyboardInterrupt:
+        return
 
 
 def _unused(analysis: Analysis, windows: Mapping[str, int], models: Mapping[str, str]) -> Iterator[str]:
