@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from otel_ctx.inputs import raw_requests
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Skipped
 from otel_ctx.model import Call
+from otel_ctx_cli.main import main
 from tests.alike import analysed, prompt
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -549,3 +551,23 @@ def test_no_record_makes_it_fail(value: Any) -> None:
     engine = Engine()
     engine.feed(spans)
     engine.close()
+
+
+# ---- beside telemetry
+
+
+def test_a_log_beside_spans_is_no_second_instrumentation() -> None:
+    case = CORPUS / "oi-anthropic"
+    command = ["doctor", str(case / "requests.jsonl.gz"), str(case / "traces.jsonl.gz")]
+    result = CliRunner().invoke(main, command, env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    assert "(no scope: raw-requests)" in result.stdout
+    assert "Nothing is withheld." in result.stdout
+
+
+def test_a_gate_does_not_judge_a_log_with_a_corrupt_record(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(lines({**CHAT, "tools": []}) + b"\n" + CORRUPT["a key twice"])
+    result = CliRunner().invoke(main, ["analyze", str(log), "--fail-on", "error"])
+    assert result.exit_code == 2
+    assert "log.jsonl:2: JSON with a key that an object has twice" in result.stderr

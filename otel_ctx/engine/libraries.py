@@ -58,8 +58,11 @@ def libraries(told: Iterable[Told], calls: Iterable[Call], rules: Rules) -> tupl
             other = whose.get(f"{span.trace_id}:{span.span_id}", (span.scope, ""))
             if span.role == "duplicate" and other != own:
                 shares[other].again += 1
-                shares[other].others.add(call.scope)
-                shares[own].others.add(span.scope)
+                if (
+                    call.scope and span.scope
+                ):  # a log or a transcript beside spans is no second instrumentation
+                    shares[other].others.add(call.scope)
+                    shares[own].others.add(span.scope)
     return tuple(_library(key, share, rules) for key, share in sorted(shares.items(), key=itemgetter(0)))
 
 

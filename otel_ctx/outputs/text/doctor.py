@@ -58,7 +58,8 @@ def _libraries(analysis: Analysis, width: int) -> Iterator[Line]:
 
 
 def _name(library: Library) -> str:
-    return escape(f"{library.scope} {library.version}".strip()) or "(no scope)"
+    name = f"{library.scope} {library.version}".strip()
+    return escape(name or f"(no scope: {', '.join(library.dialects)})")
 
 
 def _roles(library: Library) -> Iterator[str]:
