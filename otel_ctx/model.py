@@ -167,6 +167,7 @@ class UsageClaim:
     semantics_evidence: str = ""
     zeros_omitted: bool = False  # this dialect leaves a zero cache count out: absent means 0
     output_excludes_reasoning: bool = False
+    guessed: bool = False  # nobody vouches for the names: not even OpenTelemetry's convention may be assumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,7 @@ class Telling:
     thread: str = ""  # the run or session whose pieces make up this prompt
     news: Literal["", "added", "all"] = ""  # ``messages`` are what is new in the thread, or all it has now
     names: tuple[tuple[str, str], ...] = ()  # (section, name) of content that is told once, and named then
+    guess: tuple[str, ...] = ()  # of a guessed telling: "messages: NAME", what was taken for what, no value
 
 
 # ---- what the engine makes of it
@@ -435,6 +437,7 @@ class Call:
     unassigned_bytes: int = 0
     record: Record = "span"
     compacted: bool = False
+    guess: tuple[str, ...] = ()  # the evidence of a reading that no dialect vouches for, as in ``Telling``
 
 
 @dataclass(frozen=True, slots=True)

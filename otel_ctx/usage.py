@@ -2,7 +2,8 @@
 
 Whether a dialect's input includes them is decided, in this order, by arithmetic that admits one answer only, by the
 dialect's own word, by the rule for its scope, by a total that adds up one way, and else by OpenTelemetry's convention.
-The answer says which it was.
+The answer says which it was. Numbers whose names were guessed follow no convention: what nothing settles is not known,
+until the text that was seen does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ from otel_ctx.rules import UsageRule
 Semantics = Literal["inclusive", "exclusive"]
 
 ASSUMED = "assumed (OpenTelemetry convention)"
+_AS_THE_API = "the provider's API counts so, and its number was passed on"
+_STRAY = (
+    1.3  # text counts by an estimate, and tools or instructions that were not seen, in shares of the input
+)
+_ROOM = 400  # tokens of framing besides
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +41,14 @@ class _Cache:
         return " and ".join(name for name, count in counts.items() if count is None)
 
 
-def decide(claim: UsageClaim, rule: UsageRule | None) -> Usage:
-    """The numbers of one record, input inclusive. Unknown stays None; contradictions are told, not mended."""
+def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool | None = None) -> Usage:
+    """The numbers of one record, input inclusive. Unknown stays None; contradictions are told, not mended.
+
+    ``api_includes_cache``: what the provider's own API does, which counts where the claim was guessed."""
     conflicts: list[str] = []
     claim = _without_negatives(claim, conflicts)
     cache = _with_writes(claim, conflicts)
-    semantics, evidence = _semantics(claim, cache, rule)
+    semantics, evidence = _semantics(claim, cache, rule, api_includes_cache)
     cache = _with_zeros(claim, cache, rule)
 
     uncached = claim.input
@@ -49,6 +57,8 @@ def decide(claim: UsageClaim, rule: UsageRule | None) -> Usage:
     total_input = uncached
     if uncached is not None and semantics == "exclusive":
         total_input = uncached + cache.known
+    elif semantics is None and cache.known:
+        total_input = None
     output, reasoning = _output(claim, rule, total_input)
 
     if uncached is not None and total_input is not None and semantics == "exclusive" and cache.missing:
@@ -80,6 +90,23 @@ def decide(claim: UsageClaim, rule: UsageRule | None) -> Usage:
         cache_implied=told and claim.cache_read is None and claim.cache_write is None and cache.read == 0,
         conflicts=tuple(conflicts),
     )
+
+
+def settled(usage: Usage, claim: UsageClaim | None, text: int, *, whole: bool) -> Usage:
+    """``usage`` with an input whose meaning only the text can tell: ``text`` tokens were seen, of the ``whole`` prompt or
+    of a part. More text than input: cached tokens are not in it. All the text is there and far less than both together:
+    they are."""
+    cached = (usage.cache_read or 0) + (usage.cache_write or 0)
+    if claim is None or not claim.guessed or claim.input is None or usage.semantics or not cached:
+        return usage
+    least, most = text / _STRAY - _ROOM, text * _STRAY + _ROOM
+    if claim.input < least:
+        evidence = f"the text alone has about {_n(text)} tokens"
+        return replace(usage, input=claim.input + cached, semantics="exclusive", semantics_evidence=evidence)
+    if whole and claim.input <= most < claim.input + cached:
+        evidence = f"the whole text has about {_n(text)} tokens"
+        return replace(usage, input=claim.input, semantics="inclusive", semantics_evidence=evidence)
+    return usage
 
 
 def agree(a: Usage, b: Usage) -> bool:
@@ -134,7 +161,9 @@ def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:
     return _Cache(claim.cache_read, write, one_hour)
 
 
-def _semantics(claim: UsageClaim, cache: _Cache, rule: UsageRule | None) -> tuple[Semantics, str]:
+def _semantics(
+    claim: UsageClaim, cache: _Cache, rule: UsageRule | None, api_includes_cache: bool | None
+) -> tuple[Semantics | None, str]:
     if claim.input is not None and cache.known > claim.input:
         told = " + ".join(
             f"cache {name} {_n(count)}"
@@ -151,9 +180,15 @@ def _semantics(claim: UsageClaim, cache: _Cache, rule: UsageRule | None) -> tupl
         sums = {claim.output, claim.output + (claim.reasoning or 0)}
         if claim.total - claim.input - cache.known in sums:
             return "exclusive", f"total {_n(claim.total)} = input + cached + output"
-        if claim.total - claim.input in sums:
+        if claim.total - claim.input in sums and not claim.guessed:
             return "inclusive", f"total {_n(claim.total)} = input + output"
-    return "inclusive", ASSUMED
+    if not claim.guessed:
+        return "inclusive", ASSUMED
+    if api_includes_cache:
+        return "inclusive", _AS_THE_API
+    if claim.input is None or not cache.known:
+        return None, ""
+    return None, f"not known: input {_n(claim.input)} with or without the cached {_n(cache.known)}"
 
 
 def _zeros_omitted(claim: UsageClaim, rule: UsageRule | None) -> bool:

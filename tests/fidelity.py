@@ -108,6 +108,13 @@ def compare(case: Case) -> dict[int, Difference]:
     return wrong
 
 
+def held(case: Case) -> int:
+    """How many pieces of the prompts that were sent the dump still holds."""
+    found = list(_holdings(case.traces, case.logs))
+    near = ((request, _near(request, found)) for request in case.wire)
+    return sum(bool(records.count(piece)) for request, records in near for piece in wire_pieces(request))
+
+
 def pair(wire: Sequence[Json], calls: Sequence[Json]) -> Iterator[tuple[Json, Json | None]]:
     """Each request with the call that tells of it: by the response's id, else the shortest call that was open then."""
     by_response = {c["response_id"]: c for c in calls if c["response_id"]}

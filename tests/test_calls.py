@@ -939,6 +939,14 @@ def test_a_history_on_the_server_is_said_to_be_there() -> None:
     assert (status, reasons, lost) == ("partial", ("server_side",), {"head"})
 
 
+def test_a_guess_hides_no_history_on_a_server() -> None:
+    status, reasons, lost = complete([segment("tool_result", 9)], 14, reasons=["guessed"])
+    assert (status, reasons, lost) == ("partial", ("server_side", "guessed"), {"head"})
+    status, reasons, lost = complete([segment("user", 1000)], 3000, reasons=["guessed"])
+    assert (status, reasons, lost) == ("partial", ("server_side", "guessed"), {"head"})
+    assert complete([segment("user", 1000)], 1400, reasons=["guessed"]) == ("full", ("guessed",), set())
+
+
 def test_tools_without_schemas_are_partial_though_their_names_are_there() -> None:
     tools = json.dumps([{"type": "function", "name": "f", "description": "does f", "parameters": None}])
     (call,) = calls(

@@ -42,6 +42,37 @@ SHAPES: dict[str, list[Any]] = {
         {"type": "function_call_output", "call_id": "c1", "output": "shipped"},
         {"type": "item_reference", "id": "rs_1"},
     ],
+    "Genkit": [
+        {"role": "user", "content": [{"text": "Where is A-1042?"}]},
+        {
+            "role": "model",
+            "content": [{"toolRequest": {"name": "get_order", "ref": "c1", "input": {"id": "A-1042"}}}],
+        },
+        {
+            "role": "tool",
+            "content": [{"toolResponse": {"name": "get_order", "ref": "c1", "output": "shipped"}}],
+        },
+    ],
+    "LangChain4j": [
+        {"type": "USER", "contents": [{"type": "TEXT", "text": "Where is A-1042?"}]},
+        {
+            "type": "AI",
+            "toolExecutionRequests": [{"id": "c1", "name": "get_order", "arguments": '{"id": "A-1042"}'}],
+        },
+        {"type": "TOOL_EXECUTION_RESULT", "id": "c1", "text": "shipped"},
+    ],
+    "AutoGen": [
+        {"type": "UserMessage", "source": "user", "content": "Where is A-1042?"},
+        {
+            "type": "AssistantMessage",
+            "source": "clerk",
+            "content": [{"id": "c1", "name": "get_order", "arguments": '{"id": "A-1042"}'}],
+        },
+        {
+            "type": "FunctionExecutionResultMessage",
+            "content": [{"content": "shipped", "call_id": "c1", "is_error": False}],
+        },
+    ],
     "Anthropic": [
         {"role": "user", "content": "Where is A-1042?"},
         {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from otel_ctx.model import Usage, UsageClaim
 from otel_ctx.rules import UsageRule, load
-from otel_ctx.usage import ASSUMED, agree, decide
+from otel_ctx.usage import ASSUMED, agree, decide, settled
 
 RULES = load()
 # [scope, version, provider, claim, [input inclusive, cache read, cache write, output] by the provider]
@@ -339,3 +339,71 @@ def test_the_uncached_rest_of_a_dialect_that_never_tells_of_its_cache_is_no_inpu
     found = decide(UsageClaim(input=26, output=30), row)
     assert found.input is None
     assert "not recorded" in found.semantics_evidence
+
+
+# ---- names that were guessed: no convention holds
+
+# claim, does the provider's API include cached tokens?, (input, semantics)
+GUESSED: dict[str, tuple[UsageClaim, bool | None, tuple[int | None, str | None]]] = {
+    "arithmetic": (UsageClaim(input=20, cache_read=60), None, (80, "exclusive")),
+    "a total of all": (UsageClaim(input=90, cache_read=60, output=8, total=158), None, (150, "exclusive")),
+    "a total of input and output, which some write of an input without the cached tokens too": (
+        UsageClaim(input=90, cache_read=60, output=8, total=98), False, (None, None),
+    ),
+    "an API that includes them": (UsageClaim(input=90, cache_read=60), True, (90, "inclusive")),
+    "an API that does not": (UsageClaim(input=90, cache_read=60), False, (None, None)),
+    "nothing": (UsageClaim(input=90, cache_read=60), None, (None, None)),
+    "nothing, and nothing cached": (UsageClaim(input=90, cache_read=0, cache_write=0), None, (90, None)),
+    "its own word": (UsageClaim(input=90, cache_read=60, semantics="inclusive"), None, (90, "inclusive")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GUESSED)
+def test_a_guess_follows_no_convention(name: str) -> None:
+    claim, api, expected = GUESSED[name]
+
+    found = decide(replace(claim, guessed=True), None, api)
+
+    assert (found.input, found.semantics) == expected
+
+
+def test_what_is_not_known_says_so() -> None:
+    found = decide(UsageClaim(input=900, cache_read=600, cache_write=5, guessed=True), None)
+
+    assert found.semantics_evidence == "not known: input 900 with or without the cached 605"
+    assert (found.cache_read, found.cache_write) == (600, 5)
+
+
+OPEN = UsageClaim(input=5_000, cache_read=4_000, guessed=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "expected"),
+    [
+        (8_900, True, (9_000, "exclusive")),
+        (8_900, False, (9_000, "exclusive")),  # more text than input proves it, whatever is missing
+        (4_800, True, (5_000, "inclusive")),
+        (4_800, False, (None, None)),
+        (7_000, True, (None, None)),  # between both
+        (1_000, True, (None, None)),  # neither: something is missing that nobody told of
+    ],
+)
+def test_the_text_settles_what_the_input_is(
+    text: int, whole: bool, expected: tuple[int | None, str | None]
+) -> None:
+    found = settled(decide(OPEN, None), OPEN, text, whole=whole)
+
+    assert (found.input, found.semantics) == expected
+    assert f"{text:,}" in found.semantics_evidence or expected == (None, None)
+
+
+def test_text_settles_nothing_that_is_known() -> None:
+    for claim in (
+        replace(OPEN, guessed=False),
+        replace(OPEN, semantics="inclusive"),
+        replace(OPEN, cache_read=0),
+    ):
+        known = decide(claim, None)
+
+        assert settled(known, claim, 90_000, whole=True) == known
+    assert settled(Usage(), None, 90_000, whole=True) == Usage()

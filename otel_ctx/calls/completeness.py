@@ -91,10 +91,15 @@ def completeness_of(
         and not chain.unmeasured
         and missing > max(room, share * usage.input)
     )
-    if stateful or "server_side" in why or (not gone and not why and _answers_unseen(chain)):
+    known = why - {"guessed"}  # a guess is no reason why something should be missing
+    if stateful or "server_side" in why or (not gone and not known and _answers_unseen(chain)):
         why.add("server_side")
         gone.add("head")
-    elif short and not why - {"schema_missing"} and not (why and missing <= _FAR_SHARE * (usage.input or 0)):
+    elif (
+        short
+        and not known - {"schema_missing"}
+        and not (known and missing <= _FAR_SHARE * (usage.input or 0))
+    ):
         sent_whole = _carries_answers(chain)
         why.add("server_side" if remembers and not sent_whole else "not_captured")
         gone.add("head" if remembers or sent_whole else "messages")

@@ -93,12 +93,14 @@ def fold(
             threads[call.id] = thread
         for a in over:
             below[a.id].append(call)
+    requests = {t.id: t for g in groups for t in g}
     alone = {
         a.id: a
         for a in sums
         if a.telling.usage is not None
         and a.id not in below
         and (a.telling.trace_id, a.telling.span_id) not in above
+        and nearest(a.telling, parents, requests) is None  # inside a request it sums nothing else
     }
     for a in alone.values():
         if nearest(a.telling, parents, alone) is None:  # of sums inside each other the outermost counts
@@ -126,8 +128,11 @@ def _usage(t: Told, rules: Rules, known: dict[Told, Usage]) -> Usage:
         return _NO_USAGE
     usage = known.get(t)
     if usage is None:
-        rule = rules.usage(t.telling.scope, t.telling.scope_version, t.telling.provider)
-        usage = known[t] = decide(claim, rule)
+        said = t.telling
+        rule = rules.usage(said.scope, said.scope_version, said.provider)
+        family = rules.model(said.response_model or said.request_model, said.provider) if claim.guessed else None
+        meaning = family.usage_input_includes_cache if family is not None else None
+        usage = known[t] = decide(claim, rule, meaning)
     return usage
 
 

@@ -65,8 +65,8 @@ def group(
         others = requests - {find(outer_id)}
         if len(requests) == 1 and others and _may_be_same(outer, inner[0], usage):
             join(outer_id, inner[0].id)
-        elif len(others) > 1 and find(outer_id) not in requests:
-            wrappers[outer_id] = inner
+        elif find(outer_id) not in requests and (len(others) > 1 or outer.telling.guess):
+            wrappers[outer_id] = inner  # a guess gives way to what is told below it
 
     gone = wrappers.keys()
     left = [t for t in calls if t.id not in gone]

@@ -18,6 +18,7 @@ from otel_ctx.model import (
     Usage,
 )
 from otel_ctx.rules import Rules
+from otel_ctx.usage import settled
 
 _BEYOND = 10  # times its window: no model reads that much at once, whatever window was sold since
 
@@ -27,6 +28,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     said = best.telling if not rest else _merged([best.telling, *(t.telling for t in rest)])
     prompt, lost, reasons = prompt_of(best, rest, above)
     merged = _merge_usage([usage[t.id] for t in _latest((best, *rest), usage)]) if rest else usage[best.id]
+    merged = settled(merged, best.telling.usage, prompt.counted, whole=not lost)
     if merged.input == 0 and len(prompt):
         merged = _unreported(merged)
     model = said.response_model or said.request_model
@@ -81,6 +83,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         record=said.record,
         compacted=said.compacted,
         cut_by=best.telling.cut_by,
+        guess=said.guess,
     )
 
 

@@ -19,6 +19,7 @@ from otel_ctx.dialects import (
     gemini_cli,
     genai,
     genai_events,
+    generic,
     haystack,
     langfuse,
     langgraph,
@@ -51,6 +52,7 @@ READERS: tuple[Callable[[Span], Telling | None], ...] = (
     litellm.read,
     pydantic.read,
     genai.read,
+    generic.read,
 )
 
 LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (

@@ -59,7 +59,7 @@ def message(name: str, body: Any, attributes: Mapping[str, Any]) -> dict[str, An
         body = _unnested(body)
     kept = {**body, "role": body.get("role") or role}
     if "content" in body:
-        kept["content"] = _blocks(body["content"])
+        kept["content"] = blocks(body["content"])
     return kept if _has_content(kept) else None
 
 
@@ -103,12 +103,12 @@ def _unnested(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body
 
 
-def _blocks(content: Any) -> Any:
+def blocks(content: Any) -> Any:
     """A list of blocks that had to become a string, opened; anything else as it is."""
     if isinstance(content, str) and content[:1] == "[":
-        blocks = _opened(content)
-        if isinstance(blocks, list) and all(isinstance(b, Mapping) and _BLOCKS & b.keys() for b in blocks):
-            return blocks
+        found = _opened(content)
+        if isinstance(found, list) and all(isinstance(b, Mapping) and _BLOCKS & b.keys() for b in found):
+            return found
     return content
 
 

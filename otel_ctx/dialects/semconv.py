@@ -12,7 +12,7 @@ from typing import Any, Literal
 from otel_ctx.dialects import event_messages
 from otel_ctx.dialects.fields import amount, first, listed, number, of_span, text, unflatten
 from otel_ctx.model import Raw, Reason, Span, Stored, Telling, Unseen, UsageClaim
-from otel_ctx.parts import is_mask, structure
+from otel_ctx.parts import ITEM_TYPES, is_mask, structure
 
 INPUT = ("gen_ai.input.messages",)
 OUTPUT = ("gen_ai.output.messages",)
@@ -29,8 +29,7 @@ AGENT = ("gen_ai.agent.name", "traceloop.association.properties.lc_agent_name", 
 CONVERSATION = (
     "gen_ai.conversation.id",
     "traceloop.association.properties.thread_id",
-    "gen_ai.thread.id",
-    "thread.id",
+    "gen_ai.thread.id",  # a bare thread.id is the operating system's
     "traceloop.association.properties.conversation_id",
     "traceloop.association.properties.session_id",
     "session.id",
@@ -259,14 +258,6 @@ _FUNCTIONS = "llm.request.functions."
 _TEXT_OF_ITEMS = '[{"role":"user","parts":[{"type":"text","content":"[{\\"'
 _RESPONSE_ID = "resp_"
 _ITEM_ROLES = frozenset({"system", "developer", "user", "assistant"})
-_ITEM_TYPES = frozenset(
-    {
-        "message", "function_call", "function_call_output", "reasoning", "custom_tool_call",
-        "custom_tool_call_output", "item_reference", "compaction", "web_search_call", "file_search_call",
-        "code_interpreter_call", "image_generation_call", "computer_call", "computer_call_output",
-        "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
-    }
-)  # fmt: skip
 
 
 def _collect(
@@ -314,7 +305,7 @@ def _only(values: Any) -> Any:
 def _is_item(value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
-    return text(value, "type") in _ITEM_TYPES or ("content" in value and text(value, "role") in _ITEM_ROLES)
+    return text(value, "type") in ITEM_TYPES or ("content" in value and text(value, "role") in _ITEM_ROLES)
 
 
 def _functions(attributes: Mapping[str, Any]) -> list[Any]:

@@ -131,6 +131,7 @@ def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict
         "status": c.status,
         "error": _error(c.error, text) or None,
         "dialect": c.dialect,
+        "guess": list(c.guess) or None,
         "scope": c.scope or None,
         "scope_version": c.scope_version or None,
         "provider": c.provider or None,

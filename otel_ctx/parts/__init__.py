@@ -18,11 +18,21 @@ from otel_ctx.parts.history import (
     values_written,
 )
 from otel_ctx.parts.messages import is_batch, messages_of, read_message, read_messages, read_system
+from otel_ctx.parts.shapes import (
+    ITEM_TYPES,
+    definitions_in,
+    is_message,
+    messages_in,
+    request_in,
+    response_in,
+    usages_in,
+)
 from otel_ctx.parts.texts import compact, is_mask, loads, mapping, printed, salvage, structure, unpack
 from otel_ctx.parts.tools import read_tools
-from otel_ctx.parts.usages import read_usage
+from otel_ctx.parts.usages import completed, read_usage
 
 __all__ = [
+    "ITEM_TYPES",
     "Answer",
     "Beginning",
     "Beginnings",
@@ -31,12 +41,16 @@ __all__ = [
     "Link",
     "Linked",
     "compact",
+    "completed",
+    "definitions_in",
     "is_batch",
     "is_mask",
+    "is_message",
     "linked",
     "loads",
     "mapping",
     "mark_the_end",
+    "messages_in",
     "messages_of",
     "pairs_written",
     "printed",
@@ -47,9 +61,12 @@ __all__ = [
     "read_system",
     "read_tools",
     "read_usage",
+    "request_in",
     "reserve_of",
+    "response_in",
     "salvage",
     "structure",
     "unpack",
+    "usages_in",
     "values_written",
 ]

@@ -35,7 +35,7 @@ def read_answer(value: Any) -> Answer | None:
     error, words = _error(value)
     usage = next((value[k] for k in ("usage", "usageMetadata", "usage_metadata") if value.get(k)), None)
     answer = Answer(
-        messages=_messages(value),
+        messages=spoken(value),
         id=_text(value, "id", "responseId", "response_id"),
         model=_text(value, "model", "modelVersion", "model_version"),
         usage=usage,
@@ -45,14 +45,14 @@ def read_answer(value: Any) -> Answer | None:
     return answer if answer.messages or usage or error or answer.id else None
 
 
-def _messages(answer: Mapping[str, Any]) -> list[Any]:
+def spoken(answer: Mapping[str, Any]) -> list[Any]:
     """The model's words: of several choices the first, which is what an application goes on with."""
     for key in ("choices", "candidates"):
         choices = answer.get(key)
         if isinstance(choices, list):
             first = choices[0] if choices and isinstance(choices[0], Mapping) else {}
-            spoken = first.get("message") or first.get("content")
-            return [spoken] if isinstance(spoken, Mapping) else []
+            said = first.get("message") or first.get("content")
+            return [said] if isinstance(said, Mapping) else []
     output = answer.get("output")
     if isinstance(output, list):
         return output

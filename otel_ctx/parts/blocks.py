@@ -35,6 +35,12 @@ _MEDIA_BLOCKS = _IMAGE | _FILE
 _MEDIA = frozenset(
     {"blob", "uri", "binary"}
 )  # the semantic conventions' media: ``modality`` or the MIME type tells
+# What a block of one key holds: Bedrock's, Gemini's, OpenInference's, Genkit's and Haystack's
+_CALLS = ("toolUse", "functionCall", "function_call", "tool_call", "toolRequest")
+_MEDIUMS = (
+    "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video", "file", "media",
+)  # fmt: skip
+RESULTS = ("toolResult", "functionResponse", "function_response", "toolResponse", "tool_call_result")
 _NEVER_SENT = frozenset({"tool_approval_response", "tool-approval-response", "tool-approval-request"})
 _LABELS = frozenset({"type", "kind"})  # all that an instrumentation leaves of a block that it does not know
 _THINKING = frozenset({"thinking", "redacted_thinking", "reasoning", "anthropic_redacted_thinking"})
@@ -117,7 +123,7 @@ def _written_out(text: str, kind: Kind, role: str, path: str) -> Iterator[Part]:
 
 
 def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
-    inner = _first(block, "toolUse", "functionCall", "function_call", "tool_call")
+    inner = _first(block, *_CALLS)
     inner = inner if isinstance(inner, dict) else block
     fn = inner["function"] if isinstance(inner.get("function"), dict) else inner
     name = _first(fn, "name", "toolName", "tool_name")
@@ -126,7 +132,7 @@ def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[P
     arguments = _first(fn, "arguments", "input", "args")
     if isinstance(name, str) and name[:1] == "'":  # CrewAI prints what lies deep in a message
         name, arguments = printed_text(name), printed_text(arguments)
-    call_id = _first(inner, "call_id", "toolUseId", "toolCallId", "id")
+    call_id = _first(inner, "call_id", "toolUseId", "toolCallId", "ref", "id")
     yield Part(
         "tool_call",
         role,
@@ -139,7 +145,7 @@ def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[P
 
 
 def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
-    inner = _first(block, "toolResult", "functionResponse", "function_response", "tool_call_result")
+    inner = _first(block, *RESULTS)
     inner = inner if isinstance(inner, dict) else block
     asked = inner["origin"] if isinstance(inner.get("origin"), dict) else inner
     if block.get("type") == "tool_call_response" and not any(
@@ -147,7 +153,7 @@ def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator
     ):
         return  # as above
     value = _first(inner, "response", "result", "content", "output")
-    call_id = _first(asked, "tool_use_id", "toolUseId", "tool_call_id", "call_id", "toolCallId", "id")
+    call_id = _first(asked, "tool_use_id", "toolUseId", "tool_call_id", "call_id", "toolCallId", "ref", "id")
     name = _first(asked, "name", "toolName", "tool_name")
     yield Part(
         "tool_result", role, str(name or ""), path, result_text(value), marker_of(block), str(call_id or "")
@@ -176,11 +182,11 @@ def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterat
 
 def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
     """Media: what they are, how big, and a short hash that tells one from another; never their data."""
-    inner = _first(
-        block, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video", "file"
-    )
+    inner = _first(block, *_MEDIUMS)
     inner = inner if isinstance(inner, dict) else block
-    mime = str(_first(inner, "mimeType", "mime_type", "mediaType", "media_type", "format") or "")
+    mime = str(
+        _first(inner, "mimeType", "mime_type", "mediaType", "media_type", "contentType", "format") or ""
+    )
     modality = str(block.get("modality") or "")
     declared = str(block.get("type") or "")
     image = (
@@ -272,28 +278,17 @@ _Fits = Callable[[Any, dict[str, Any]], bool]
 _Read = Callable[[dict[str, Any], Kind, str, str], Iterator[Part]]
 _SHAPES: tuple[tuple[_Fits, _Read], ...] = (
     (lambda t, b: t in _TEXT, _text),
-    (lambda t, b: t in _CALL or _has(b, "toolUse", "functionCall", "function_call", "tool_call"), _call),
-    (
-        lambda t, b: (
-            t in _RESULT or _has(b, "toolResult", "functionResponse", "function_response", "tool_call_result")
-        ),
-        _result,
-    ),
+    (lambda t, b: t in _CALL or _has(b, *_CALLS), _call),
+    (lambda t, b: t in _RESULT or _has(b, *RESULTS), _result),
     (lambda t, b: t in _THINKING or _has(b, "reasoningContent", "reasoning"), _thinking),
     (lambda t, b: t in _IMAGE or t in _FILE or t in _MEDIA, _media),
-    (
-        lambda t, b: _has(
-            b, "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video", "file"
-        ),
-        _media,
-    ),
+    (lambda t, b: _has(b, *_MEDIUMS), _media),
     (lambda t, b: isinstance(b.get("text"), (str, list)), _text),
+    (lambda t, b: t is None and "call_id" in b and "content" in b, _result),
     (lambda t, b: t is None and isinstance(b.get("content"), (str, list)), _text),
+    (lambda t, b: isinstance(b.get("name"), str) and "arguments" in b, _call),
 )
-_WRAPPERS = frozenset({
-    "toolUse", "functionCall", "function_call", "tool_call", "toolResult", "functionResponse", "function_response",
-    "reasoningContent", "tool_call_result",
-})  # fmt: skip
+_WRAPPERS = frozenset({*_CALLS, *RESULTS, "reasoningContent"})
 _BY_TYPE: dict[str, _Read] = {  # what the table says of blocks that are declared and not wrapped
     **dict.fromkeys(_IMAGE | _FILE | _MEDIA, _media), **dict.fromkeys(_THINKING, _thinking),
     **dict.fromkeys(_RESULT, _result), **dict.fromkeys(_CALL, _call), **dict.fromkeys(_TEXT, _text),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from otel_ctx.model import Kind, Part
-from otel_ctx.parts.blocks import read_block
+from otel_ctx.parts.blocks import RESULTS, read_block
 from otel_ctx.parts.history import History, Linked
 from otel_ctx.parts.markers import is_cache_point, marker_of
 from otel_ctx.parts.texts import arguments_text, compact, structure
@@ -18,11 +18,14 @@ _ROLES: dict[str, Kind] = {
     # smolagents sends these as the model's and the user's words: "Calling tools: …", "Observation: …"
     "tool-call": "assistant", "tool-response": "user",
 }  # fmt: skip
-_LANGCHAIN: dict[str, str] = {
+_CLASSES: dict[str, str] = {  # LangChain's, LangChain4j's and AutoGen's
     "SystemMessage": "system", "HumanMessage": "user", "AIMessage": "assistant", "AIMessageChunk": "assistant",
-    "ToolMessage": "tool", "FunctionMessage": "tool", "ChatMessage": "user",
+    "ToolMessage": "tool", "FunctionMessage": "tool", "ChatMessage": "user", "UserMessage": "user",
+    "AiMessage": "assistant", "AssistantMessage": "assistant", "ToolExecutionResultMessage": "tool",
+    "FunctionExecutionResultMessage": "tool", "TOOL_EXECUTION_RESULT": "tool",
 }  # fmt: skip
-_RESULTS = ("toolResult", "functionResponse", "function_response", "tool_call_result")
+TOOL_CALLS = ("tool_calls", "toolCalls", "toolExecutionRequests")
+_SAID = ("content", "contents", "text", *TOOL_CALLS)
 _ITEMS_WITHOUT_CONTENT = frozenset({"item_reference", "compaction"})  # the server has what they stand for
 
 
@@ -86,11 +89,11 @@ def read_message(message: Any, index: int) -> list[Part]:
         return [Part("user", "user", "", f"{path}.parts[0]", message)] if message else []
     if not isinstance(message, dict):
         return [] if message is None else [Part("user", "", "", f"{path}.parts[0]", compact(message))]
-    message = _plain(message)
+    message = plain(message)
     if str(message.get("type")) in _ITEMS_WITHOUT_CONTENT:
         return []
     role = str(message.get("role") or "")
-    kind: Kind = _ROLES.get(role.lower(), "user")
+    kind = _kind_of(role)
     parts: list[Part] = []
     for block in _blocks(message):
         if is_cache_point(block):
@@ -120,8 +123,22 @@ def _mark_last(parts: list[Part], block: Any) -> None:
         parts[-1] = parts[-1]._replace(cache_marker=marker_of(block))
 
 
-def _plain(message: dict[str, Any]) -> dict[str, Any]:
-    """Take a message out of its wrappers: LangChain's constructors and ``data``, OpenInference's ``message``."""
+def is_role(role: str) -> bool:
+    return _name_of(role) in _ROLES
+
+
+def _kind_of(role: str) -> Kind:
+    return _ROLES.get(_name_of(role), "user")
+
+
+def _name_of(role: str) -> str:
+    """``MessageRole.USER``, as Python prints an enumeration, is ``user``."""
+    return role.rpartition(".")[2].lower()
+
+
+def plain(message: dict[str, Any]) -> dict[str, Any]:
+    """Take a message out of its wrappers: LangChain's constructors and ``data``, OpenInference's ``message``. One whose
+    type says who speaks gets a role."""
     inner = message.get("message")
     if isinstance(inner, dict) and "role" not in message:
         message = inner
@@ -132,24 +149,28 @@ def _plain(message: dict[str, Any]) -> dict[str, Any]:
         return {
             **kwargs,
             "type": None,
-            "role": _LANGCHAIN.get(cls) or kwargs.get("role") or kwargs.get("type") or "user",
+            "role": _CLASSES.get(cls) or kwargs.get("role") or kwargs.get("type") or "user",
         }
     data = message.get("data")
     if isinstance(data, dict) and "role" not in message and str(message.get("type")) in _ROLES:
         return {**data, "type": None, "role": message["type"]}
-    if "role" not in message and str(message.get("type")) in _ROLES and "content" in message:
-        return {**message, "role": message["type"], "type": None}
+    if "role" not in message:
+        said = message.get("type") or message.get("messageType")
+        if isinstance(said, str) and any(k in message for k in _SAID):
+            role = _CLASSES.get(said) or (said if is_role(said) else "")
+            if role:
+                return {**message, "role": role, "type": None}
     return message
 
 
 def _blocks(message: dict[str, Any]) -> Iterable[Any]:
     """The content blocks of a message, in order; a message that is itself an item (Responses API) is its own block."""
-    for key in ("parts", "contents", "content"):
+    for key in ("parts", "contents", "content", "text"):
         value = message.get(key)
         if value is None or value == "":
             continue
         if key == "content" and isinstance(value, str):
-            of_a_tool = _ROLES.get(str(message.get("role")).lower()) == "tool_result"
+            of_a_tool = _kind_of(str(message.get("role"))) == "tool_result"
             opened = structure(value) if value[:1] == "[" and not of_a_tool else value
             if (
                 isinstance(opened, list)
@@ -189,7 +210,8 @@ def _is_block(block: dict[str, Any]) -> bool:
 def _is_result(block: Any) -> bool:
     return isinstance(block, dict) and (
         block.get("type") in ("tool_call_response", "tool_result", "tool-result", "function_call_output")
-        or any(block.get(k) is not None for k in _RESULTS)
+        or any(block.get(k) is not None for k in RESULTS)
+        or ("call_id" in block and "content" in block and "type" not in block)
     )
 
 
@@ -220,16 +242,16 @@ def _one_result(parts: list[Part]) -> list[Part]:
 
 
 def _tool_calls(message: dict[str, Any]) -> list[Any]:
-    calls = message.get("tool_calls") or []
+    calls: Any = next((held for k in TOOL_CALLS if (held := message.get(k))), [])
     if not calls and isinstance(message.get("additional_kwargs"), dict):
         calls = message["additional_kwargs"].get("tool_calls") or []
     if isinstance(calls, dict):
         calls = list(calls.values())
-    calls = list(calls) if isinstance(calls, (list, tuple)) else []
+    found = list(calls) if isinstance(calls, (list, tuple)) else []
     legacy = message.get("function_call")
-    if isinstance(legacy, dict) and legacy.get("name") and not calls:
-        calls = [legacy]
-    return calls
+    if isinstance(legacy, dict) and legacy.get("name") and not found:
+        found = [legacy]
+    return found
 
 
 def _tool_call(call: Any, role: str, path: str) -> Part:

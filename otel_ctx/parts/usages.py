@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from otel_ctx.model import UsageClaim
@@ -27,6 +28,34 @@ def read_plain_usage(usage: Any) -> UsageClaim | None:
     if given is None and taken is None:
         return None
     return UsageClaim(input=given, output=taken, total=_count(usage, "total_tokens"))
+
+
+def completed(claim: UsageClaim, own: UsageClaim, evidence: str) -> UsageClaim:
+    """``claim`` with what only the provider's ``own`` numbers tell: zeros, TTLs, and (by ``evidence``) what ``input``
+    includes, where the two agree on it."""
+    full = replace(
+        claim,
+        input=_or(claim.input, own.input),
+        output=_or(claim.output, own.output),
+        cache_read=_or(claim.cache_read, own.cache_read),
+        cache_write=_or(claim.cache_write, own.cache_write),
+        cache_write_1h=_or(claim.cache_write_1h, own.cache_write_1h),
+        cache_write_5m=_or(claim.cache_write_5m, own.cache_write_5m),
+        reasoning=_or(claim.reasoning, own.reasoning),
+        total=_or(claim.total, own.total),
+    )
+    if full.semantics or own.input is None or full.input is None:
+        return full
+    cached = (own.cache_read or 0) + (own.cache_write or 0)
+    if claim.input is None or (cached and claim.input == own.input):
+        return replace(full, semantics=own.semantics, semantics_evidence=evidence)
+    if cached and own.semantics == "exclusive" and claim.input == own.input + cached:
+        return replace(full, semantics="inclusive", semantics_evidence=evidence)
+    return full
+
+
+def _or(value: int | None, other: int | None) -> int | None:
+    return other if value is None else value
 
 
 def _openai_chat(usage: Mapping[str, Any]) -> UsageClaim | None:

@@ -75,6 +75,10 @@ class Family:
         return cast("int | None", self.get("min_cacheable_tokens"))
 
     @property
+    def usage_input_includes_cache(self) -> bool | None:
+        return cast("bool | None", self.get("usage_input_includes_cache"))
+
+    @property
     def granularity_tokens(self) -> int | None:
         return cast("int | None", self.get("granularity_tokens"))
 

@@ -10,7 +10,7 @@ from otel_ctx.dialects import semconv
 from otel_ctx.dialects.fields import first, number
 from otel_ctx.dialects.openinference.wire import langchain_message
 from otel_ctx.model import Span, UsageClaim
-from otel_ctx.parts import mapping, read_usage, structure
+from otel_ctx.parts import completed, mapping, read_usage, structure
 
 _ZEROS_OMITTED = frozenset(
     {"openinference.instrumentation.agno", "openinference.instrumentation.anthropic", "pydantic-ai"}
@@ -40,38 +40,12 @@ def usage_of(span: Span, response: Mapping[str, Any] | None) -> UsageClaim | Non
     )
     raw = _raw_usage(a, response)
     if raw is not None:
-        claim = _completed(claim, raw)
+        claim = completed(claim, raw, "the provider's usage in output.value")
     if claim.reasoning and claim.total and claim.input is not None and claim.output is not None:
         claim = replace(
             claim, output_excludes_reasoning=claim.total == claim.input + claim.output + claim.reasoning
         )
     return None if claim.input is None and claim.output is None and claim.total is None else claim
-
-
-def _completed(claim: UsageClaim, raw: UsageClaim) -> UsageClaim:
-    """``claim`` with what only the provider's own numbers tell: zeros, TTLs, and what ``input`` includes."""
-    full = UsageClaim(
-        input=_or(claim.input, raw.input),
-        output=_or(claim.output, raw.output),
-        cache_read=_or(claim.cache_read, raw.cache_read),
-        cache_write=_or(claim.cache_write, raw.cache_write),
-        cache_write_1h=_or(claim.cache_write_1h, raw.cache_write_1h),
-        cache_write_5m=_or(claim.cache_write_5m, raw.cache_write_5m),
-        reasoning=_or(claim.reasoning, raw.reasoning),
-        total=_or(claim.total, raw.total),
-        semantics=claim.semantics,
-        semantics_evidence=claim.semantics_evidence,
-        zeros_omitted=claim.zeros_omitted,
-    )
-    if full.semantics or raw.input is None or full.input is None:
-        return full
-    settled = replace(full, semantics_evidence="the provider's usage in output.value")
-    cached = (raw.cache_read or 0) + (raw.cache_write or 0)
-    if claim.input is None or (cached and claim.input == raw.input):
-        return replace(settled, semantics=raw.semantics)
-    if cached and raw.semantics == "exclusive" and claim.input == raw.input + cached:
-        return replace(settled, semantics="inclusive")
-    return full
 
 
 def _raw_usage(attributes: Mapping[str, Any], response: Mapping[str, Any] | None) -> UsageClaim | None:
