@@ -27,6 +27,9 @@ SHARE = 0.75  # of the cases, at least
 
 # What is there and that shapes alone do not give away.
 BEYOND_SHAPES = {
+    "claude-code-content-proto": "spans have what is new alone, as text with headings of its own",
+    "gemini-cli-notraces": "there are no spans",
+    "mastra-chat": "the prompt lies on other spans than the figures, in pieces",
     "traceloop-langchain-js-chat": "the tool calls stand on other spans, and none names its parent",
     "traceloop-openai-js-responses-stream": "the whole list of items is the text of one user message",
 }
@@ -59,8 +62,16 @@ def scored(name: str) -> tuple[float, int]:
     return 1 - lost / max(1, held(case)), sum(len(d.invented) for d in differences)
 
 
+def _captured(name: str) -> bool:
+    meta = json.loads((CORPUS / name / "meta.json").read_text("utf-8"))
+    return meta.get("content_capture", "on") == "on"
+
+
+CAPTURED = [name for name in CASES if _captured(name)]
+
+
 @pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CAPTURED)
 def test_the_generic_reader_alone(name: str) -> None:
     share, invented = scored(name)
 
@@ -68,14 +79,7 @@ def test_the_generic_reader_alone(name: str) -> None:
 
 
 def test_enough_of_the_cases_are_read() -> None:
-    captured = [n for n in CASES if _captured(n)]
-
-    assert sum(n not in BEYOND_SHAPES for n in captured) >= SHARE * len(captured) > 0
-
-
-def _captured(name: str) -> bool:
-    meta = json.loads((CORPUS / name / "meta.json").read_text("utf-8"))
-    return meta.get("content_capture", "on") == "on"
+    assert len(set(CAPTURED) - BEYOND_SHAPES.keys()) >= SHARE * len(CAPTURED) > 0
 
 
 @pytest.mark.usefixtures("alone")

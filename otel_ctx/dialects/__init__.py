@@ -6,7 +6,7 @@ Order matters only where one span wears two dialects at once: the first reader t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from otel_ctx.dialects import (
@@ -35,7 +35,9 @@ from otel_ctx.dialects.cuts import with_cut
 from otel_ctx.dialects.parameters import of_attributes
 from otel_ctx.model import LogRecord, Span, Telling
 
-READERS: tuple[Callable[[Span], Telling | None], ...] = (
+Reader = Callable[[Span], Telling | None]
+
+READERS: tuple[Reader, ...] = (
     exchange.read,
     openinference.read,
     vercel.read,
@@ -64,6 +66,15 @@ LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (
 )
 
 
+# An attribute by which a dialect knows its spans: where it tells nothing of one, nobody guesses.
+MARKS: Mapping[Reader, str] = {
+    openinference.read: "openinference.span.kind",
+    vercel.read: "ai.operationId",
+    langfuse.read: "langfuse.observation.type",
+    langsmith.read: "langsmith.span.kind",
+    mastra.read: "mastra.span.type",
+}
+
 _LIMIT = 128  # attributes of a span, where nobody has set another limit
 
 
@@ -89,7 +100,7 @@ def read(span: Span) -> Telling | None:
 def _read(span: Span) -> Telling | None:
     for reader in READERS:
         telling = reader(span)
-        if telling is None:
+        if telling is None or (reader is generic.read and _is_known(span)):
             continue
         telling = with_cut(telling, span.cut)
         if telling.role != "call" or telling.parameters:
@@ -97,6 +108,10 @@ def _read(span: Span) -> Telling | None:
         parameters = of_attributes(span.attributes)
         return replace(telling, parameters=parameters) if parameters else telling
     return None
+
+
+def _is_known(span: Span) -> bool:
+    return any(MARKS.get(reader, "") in span.attributes for reader in READERS)
 
 
 def read_log(record: LogRecord) -> Telling | None:
