@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from otel_ctx.inputs.exchanges import nanoseconds
+from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.parts import Link, Linked, linked
 
 Json = Mapping[str, Any]
