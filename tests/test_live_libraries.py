@@ -27,15 +27,13 @@ from otel_ctx.model import Reading, Said, Span
 from otel_ctx.outputs.attributes import EVENT, attributes, link
 from otel_ctx.outputs.metrics import records
 from tests.live_apps.libraries import LIBRARIES
+from tests.live_apps.vendors import VENDORS
 from tests.otlp_receiver import OtlpReceiver
 from tests.provider_stub import ProviderStub
 
 ROOT = Path(__file__).parent.parent
 WAYS = ("before", "after", "simple", "pipeline", "installed", "wrapped")
-VENDORS = {
-    "logfire": "/v1/traces",
-    "langfuse": "/api/public/otel/v1/traces",
-}  # and where each sends its spans
+SENDS_TO = {"logfire": "/v1/traces", "langfuse": "/api/public/otel/v1/traces"}
 SESSIONS, CALLS = 2, 8  # of a way in, and of a session
 PROVISIONAL = "otelctx.provisional"
 
@@ -281,7 +279,7 @@ def test_on_the_provider_of_a_vendor(
     vendor: str, stub: ProviderStub, receiver: OtlpReceiver, tmp_path: Path, record_property: Any
 ) -> None:
     run("tests.live_apps.vendors", [vendor, stub.url, receiver.url, str(tmp_path)], {})
-    own = VENDORS[vendor]
+    own = SENDS_TO[vendor.partition("-")[0]]
     by_itself = way_of("alone", receiver.traces(own), tmp_path).changes()
     for name, path in (("installed", own), ("beside", own), ("pipeline", "/own")):
         way = way_of(name, receiver.traces(path), tmp_path)

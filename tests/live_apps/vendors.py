@@ -22,17 +22,25 @@ import otel_ctx
 from tests.live_apps.session import Witness, note, sessions
 
 
-def logfire(receiver: str) -> None:
+def _logfire(receiver: str) -> Any:
     import logfire
 
     logfire.configure(
         send_to_logfire=True, token="pylf_v1_eu_x", service_name="shop", console=False, inspect_arguments=False,
         advanced=logfire.AdvancedOptions(base_url=receiver),
     )  # fmt: skip
-    logfire.instrument_openai()
+    return logfire
 
 
-def langfuse(receiver: str) -> None:
+def logfire_openai(receiver: str) -> None:
+    _logfire(receiver).instrument_openai()
+
+
+def logfire_anthropic(receiver: str) -> None:
+    _logfire(receiver).instrument_anthropic()
+
+
+def langfuse_openai(receiver: str) -> None:
     os.environ |= {
         "LANGFUSE_PUBLIC_KEY": "pk-lf-x",
         "LANGFUSE_SECRET_KEY": "sk-lf-x",
@@ -43,7 +51,11 @@ def langfuse(receiver: str) -> None:
     langfuse.Langfuse()
 
 
-VENDORS: dict[str, Callable[[str], None]] = {"logfire": logfire, "langfuse": langfuse}
+VENDORS: dict[str, tuple[Callable[[str], None], tuple[str, ...]]] = {
+    "logfire-openai": (logfire_openai, ("chat", "responses")),
+    "logfire-anthropic": (logfire_anthropic, ("messages",)),
+    "langfuse-openai": (langfuse_openai, ("chat", "responses")),
+}
 
 
 def alone(provider: Any, receiver: str, meters: MeterProvider) -> None:
@@ -64,7 +76,8 @@ def pipeline(provider: Any, receiver: str, meters: MeterProvider) -> None:
 
 
 def main(vendor: str, stub: str, receiver: str, folder: Path) -> None:
-    VENDORS[vendor](receiver)
+    start, apis = VENDORS[vendor]
+    start(receiver)
     provider: Any = trace.get_tracer_provider()
     with asyncio.Runner() as runner:
         # The last cannot be taken off again.
@@ -72,7 +85,7 @@ def main(vendor: str, stub: str, receiver: str, folder: Path) -> None:
             reader, witness = InMemoryMetricReader(), Witness()
             provider.add_span_processor(witness)
             way(provider, receiver, MeterProvider([reader]))
-            sessions(0, ("chat", "responses"), stub, runner, provider.force_flush)
+            sessions(0, apis, stub, runner, provider.force_flush)
             otel_ctx.uninstall()  # settles what is open, and the analysis of the process begins anew
             note(folder, way.__name__, witness, reader)
 
