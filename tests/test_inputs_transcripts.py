@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from otel_ctx import Analysis, Engine, read
 from otel_ctx.dialects import exchange
 from otel_ctx.inputs import Skipped, claude_code, codex, gemini_cli, opencode
-from otel_ctx.inputs.exchanges import nanoseconds
+from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, StreamFormat
 from otel_ctx.model import Call, Span
 from tests.alike import Told, analysed, prompt
