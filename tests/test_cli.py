@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -25,6 +26,7 @@ from otel_ctx.inputs import format_names
 from otel_ctx.outputs.text import Run
 from otel_ctx_cli import analyze, reading, terminal
 from otel_ctx_cli.main import COMMANDS, main
+from tests.dumps import line
 
 ROOT = Path(__file__).parent.parent
 SENTINEL = "the-sentinel-of-a-prompt"
@@ -677,9 +679,35 @@ def test_a_long_reading_shows_how_far_it_is(dump: Path, monkeypatch: pytest.Monk
 
     result = otelctx("analyze", dump)
 
-    assert "4 records read, in dump.jsonl" in result.stderr
+    assert "[####################] 100%  4 records read, in dump.jsonl" in result.stderr
     assert result.stderr.endswith("\r\x1b[K")
     assert "records read" not in result.stdout
+
+
+def test_the_bar_is_that_of_all_files_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, first in (("a.jsonl", 1), ("b.jsonl", 6)):
+        (tmp_path / name).write_bytes(b"".join(line(n) + b"\n" for n in range(first, first + 5)))
+    clock = iter(range(0, 1_000, 2))
+    monkeypatch.setattr(reading, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(reading, "_watched", lambda: True)
+
+    result = otelctx("analyze", tmp_path)
+
+    told = [int(share) for share in re.findall(r"(\d+)%  ", result.stderr)]
+    assert told == sorted(told)
+    assert 10 <= told[0] <= 30
+    assert told[-1] == 100
+
+
+def test_a_pipe_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1_000, 2))
+    monkeypatch.setattr(reading, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(reading, "_watched", lambda: True)
+
+    result = otelctx("analyze", "-", stdin=line(1) + b"\n" + line(2))
+
+    assert "\x1b[K2 records read, in <stdin>" in result.stderr
+    assert "%" not in result.stderr
 
 
 # ---- golden reports of real dumps

@@ -93,7 +93,7 @@ def analysed(
     engine = Engine(replace(settings, contents=store.fetch))
     sources: dict[str, Source] = {}
     skipped: list[tuple[str, Skipped]] = []
-    for batch in _shown(read(paths, format=format_, stdin=sys.stdin.buffer)):
+    for batch in _shown(read(paths, format=format_, stdin=sys.stdin.buffer), paths):
         engine.feed(batch.spans, batch.logs)
         skipped += [(batch.source, s) for s in batch.skipped]
         known = sources.get(batch.source)
@@ -131,24 +131,43 @@ _PATIENCE = 1.0  # seconds without a sign of life
 _EVERY = 0.2
 
 
-def _shown(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same batches, with a line on stderr that counts what came, where that takes long and a person waits."""
+def _shown(batches: Iterator[Batch], paths: Sequence[str]) -> Iterator[Batch]:
+    """The same batches, with a bar on stderr, where that takes long and a person waits."""
     if not _watched():
         yield from batches
         return
+    from otel_ctx.inputs import total_size
+
+    total = total_size(paths)
     next_time = monotonic() + _PATIENCE
     records, shown = 0, False
+    source, before, here = "", 0, 0  # bytes of the files before this one, and of this one
     try:
         for batch in batches:
             yield batch
             records += len(batch.spans) + len(batch.logs)
+            if batch.source != source:
+                source, before, here = batch.source, before + here, 0
+            here = max(here, batch.position or 0)
             now = monotonic()
             if now >= next_time:
                 next_time, shown = now + _EVERY, True
-                _status(f"{records:,} records read, in {Path(batch.source).name}")
+                _status(f"{_bar(before + here, total)}{records:,} records read, in {Path(source).name}")
     finally:
         if shown:
             _status("")
+
+
+_WIDTH = 20  # characters of the bar
+
+
+def _bar(done: int, total: int | None) -> str:
+    """How much is done; nothing of what has no known end."""
+    if not total or not done:
+        return ""
+    share = min(1.0, done / total)
+    filled = round(share * _WIDTH)
+    return f"[{'#' * filled}{'-' * (_WIDTH - filled)}] {share:4.0%}  "
 
 
 def _watched() -> bool:

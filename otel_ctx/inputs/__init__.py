@@ -57,7 +57,7 @@ from otel_ctx.inputs.store import Store
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["FORMATS", "Batch", "Skipped", "Store", "format_names", "read"]
+__all__ = ["FORMATS", "Batch", "Skipped", "Store", "format_names", "read", "total_size"]
 
 # Asked in this order; JSON comes after all that is known by its bytes.
 FORMATS: tuple[Format, ...] = (
@@ -199,12 +199,35 @@ def _read_stream(source: str, stream: BinaryIO, forced: Format | None) -> Iterat
         first = first or (skipped[0] if skipped else None)
         notes = tuple(skipped)
         skipped.clear()
-        yield Batch(source, format_, records.spans, records.logs, notes)
+        yield Batch(source, format_, records.spans, records.logs, notes, _position(stream))
     if not found:
         first = first or (skipped[0] if skipped else Skipped(source, _EMPTY))
         raise InputError(first.where, first.why, _way_out(first.why))
     if skipped:
         yield Batch(source, format_, skipped=tuple(skipped))
+
+
+def _position(stream: BinaryIO) -> int | None:
+    try:
+        return stream.tell()
+    except (OSError, ValueError):
+        return None  # a pipe
+
+
+def total_size(paths: Iterable[str | Path]) -> int | None:
+    """Bytes of all files that ``read`` would open, as they lie on disk; None where that cannot be told."""
+    total = 0
+    try:
+        for path in map(Path, paths):
+            if path.is_dir():
+                total += sum(file.stat().st_size for file in _files(path) if file.is_file())
+            elif path.is_file():
+                total += path.stat().st_size
+            else:
+                return None
+    except (OSError, InputError):
+        return None
+    return total
 
 
 def _reason(error: OSError) -> str:
