@@ -17,21 +17,24 @@ def test_it_holds_what_was_used_of_late_and_never_more_than_its_size(
     size: int, steps: list[tuple[str, int]]
 ) -> None:
     memo: Memo[int, str] = Memo(size)
-    used: OrderedDict[int, str] = OrderedDict()  # all that there was, what was used last at the end
+    used: OrderedDict[int, str | None] = OrderedDict()  # all that there was, what was used last at the end
     for n, (step, key) in enumerate(steps):
         if step == "put":
             memo.put(key, f"{n}")
             used[key] = f"{n}"
             used.move_to_end(key)
         elif step == "pop":
-            assert memo.pop(key) in (used.pop(key, None), None)
+            assert memo.pop(key) in (used.get(key), None)
+            if key in used:
+                used[key] = None
         else:
             found = memo.get(key)
             assert found in (used.get(key), None)
             if found is not None:
                 used.move_to_end(key)
         assert len(memo) <= size
-        assert all(recent in memo for recent in list(used)[-max(1, size // 2) :])
+        recent = list(used)[-max(1, size // 2) :]
+        assert all(key in memo for key in recent if used[key] is not None)
 
 
 def test_what_is_not_there() -> None:

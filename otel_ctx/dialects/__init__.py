@@ -73,6 +73,7 @@ MARKS: Mapping[Reader, str] = {
     langfuse.read: "langfuse.observation.type",
     langsmith.read: "langsmith.span.kind",
     mastra.read: "mastra.span.type",
+    exchange.read: "exchange.dialect",
 }
 
 _LIMIT = 128  # attributes of a span, where nobody has set another limit
