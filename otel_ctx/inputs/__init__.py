@@ -374,7 +374,7 @@ def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | W
             isinstance(known, Wrapping) or (forced is None and isinstance(known, (JsonFormat, StreamFormat)))
         ) and known.claims(value):
             return known
-    return forced if isinstance(forced, JsonFormat) and not isinstance(value, list) else None
+    return None
 
 
 # Only keys that are words of formats are told: any other may hold what a person wrote.

@@ -28,7 +28,7 @@ REPLACED = "bytes that are no UTF-8 were replaced by U+FFFD"
 NUMBERS = "JSON with a number that JSON does not have (NaN, infinite)"
 TWICE = "JSON with a key that an object has twice"
 
-_opens_a_line = re.compile(rb"^\s*[{\[]", re.MULTILINE).search
+_opens_a_line = re.compile(rb"^[^\S\n]*[{\[]", re.MULTILINE).search
 _has_surrogate = re.compile(r"\\u[dD][89a-fA-F]").search
 _strings = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _OPENERS = (b"{", b"[")

@@ -45,7 +45,10 @@ _AI_SDK = "ai"  # its scope
 
 
 def _is_observation(document: dict[str, Any]) -> bool:
-    return "traceId" in document and ("parentObservationId" in document or document.get("type") in _TYPES)
+    kind = document.get("type")
+    return "traceId" in document and (
+        "parentObservationId" in document or (isinstance(kind, str) and kind in _TYPES)
+    )
 
 
 def claims(document: Any) -> bool:
