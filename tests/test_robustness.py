@@ -341,7 +341,7 @@ def test_deep_and_empty_texts_inside_an_attribute(key: str, value: str, tmp_path
 
 def test_nested_values_inside_an_attribute(tmp_path: Path) -> None:
     nested: Any = "deep"
-    for _ in range(150):
+    for _ in range(40):  # five levels of OTLP each
         nested = {"a": [nested]}
     item = as_otlp(chat(1))
     item["attributes"] += pairs({"gen_ai.tool.definitions": [nested]})

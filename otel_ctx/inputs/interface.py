@@ -8,7 +8,7 @@ streams, a ``Wrapping`` (an API's answer) other documents: they are looked at an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple
 
 from otel_ctx.model import LogRecord, Span
@@ -33,7 +33,7 @@ class Batch:
     spans: Sequence[Span] = ()
     logs: Sequence[LogRecord] = ()
     skipped: Sequence[Skipped] = ()
-    position: int | None = None
+    position: int | None = field(default=None, compare=False)
 
 
 class Records(NamedTuple):
