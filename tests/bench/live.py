@@ -65,6 +65,11 @@ class Agent:
         self._counts: dict[str, int] = {}
         self._fixed = self._tokens({"content": self.tools}) + self._tokens({"content": self.system})
 
+    def speak_as(self, seed: int) -> None:
+        """Make the texts of ``seed`` from here on; tools and system prompt stay."""
+        self._r = random.Random(seed)
+        self._counts.clear()
+
     def text(self, words: int) -> str:
         return " ".join(self._r.choices(WORDS, k=words)) + f" {self._r.getrandbits(40):x}"
 
@@ -328,16 +333,16 @@ def memory() -> None:
 def _memory(conversations: int = 10_000, turns: int = 4) -> None:
     agent = Agent(3)
     engine = LiveEngine()
-    engine.feed([_span(agent, 1, 0, [agent.question()], agent.turn()[0])])
+    engine.feed([_span(agent, 1, [agent.question()], agent.turn()[0])])
     engine.drain()
     gc.collect()
     before = _resident()
     for turn in range(turns):
         for number in range(conversations):
             # the same words in every turn: what is sent again need not be kept here
-            own = Agent(number + 10)
-            messages = [own.question(), *(m for _ in range(turn) for m in own.turn())]
-            span = _span(agent, 2 + turn * conversations + number, turn, messages, own.turn()[0])
+            agent.speak_as(number)
+            messages = [agent.question(), *(m for _ in range(turn) for m in agent.turn())]
+            span = _span(agent, 2 + turn * conversations + number, messages, agent.turn()[0])
             engine.feed([span])
             if number % 50 == 0:
                 engine.advance(span.end_unix_nano)
@@ -350,7 +355,7 @@ def _memory(conversations: int = 10_000, turns: int = 4) -> None:
     )
 
 
-def _span(agent: Agent, number: int, turn: int, messages: list[Message], answer: Message) -> Span:
+def _span(agent: Agent, number: int, messages: list[Message], answer: Message) -> Span:
     start = START + number * SECOND // 50
     return Span(
         f"{number:032x}", f"{number:016x}", "", "chat", start, start + SECOND // 100,
