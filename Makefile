@@ -91,7 +91,7 @@ lock: | python  ## lock the dependencies of pyproject.toml anew (UPGRADE=1: take
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	$(LOCK) pyproject.toml --extra fast --group build --output-file requirements/core.txt
-	$(LOCK) pyproject.toml --extra fast --extra prices --extra gateway --extra parquet --extra zstd --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --extra fast --extra prices --extra gateway --extra parquet --extra zstd --extra watch --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
 	$(LOCK) --group bench --no-deps --output-file requirements/bench.txt
 
 clean:  ## remove all that was made here
