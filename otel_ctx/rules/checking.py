@@ -9,7 +9,7 @@ from typing import Any
 
 from otel_ctx.errors import RulesError
 from otel_ctx.rules.names import normalise_model_id
-from otel_ctx.rules.rows import (
+from otel_ctx.rules.reading import (
     Reader,
     read_encoding,
     read_fact,

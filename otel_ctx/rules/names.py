@@ -1,4 +1,4 @@
-"""Model ids as spans write them, and how a name fits a pattern of the tables."""
+"""Names as spans write them, of models, providers and versions, and how one fits a pattern of the tables."""
 
 from __future__ import annotations
 
@@ -73,3 +73,14 @@ def fit(pattern: str, name: str) -> int:
     rest = name[len(pattern) :]
     variant = not rest or (rest[0] in "-:" and not _OTHER_VERSION.match(rest))
     return 2 * len(pattern) + 2 if variant else 0
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """The numbers at the start of a version: (0, 7) of "0.7b2"; empty where there are none."""
+    found = re.match(r"v?(\d+(?:\.\d+)*)", text)
+    return tuple(int(n) for n in found[1].split(".")) if found else ()
+
+
+def spelling(name: str) -> str:
+    """A provider's name without the differences that do not count."""
+    return name.strip().lower().replace("_", "-").replace(" ", "-")

@@ -8,20 +8,9 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from otel_ctx.rules.names import fit, is_bedrock_id, normalise_model_id, path_of
-from otel_ctx.rules.rows import (
-    Encoding,
-    EncodingRow,
-    Family,
-    Group,
-    Invalidation,
-    Platform,
-    Price,
+from otel_ctx.rules.names import fit, is_bedrock_id, normalise_model_id, path_of, spelling, version_of
+from otel_ctx.rules.reading import (
     Reader,
-    Source,
-    UsageRule,
-    Value,
-    Window,
     read_encoding,
     read_fact,
     read_family,
@@ -32,8 +21,19 @@ from otel_ctx.rules.rows import (
     read_source,
     read_usage,
     read_window,
-    spelling,
-    version_of,
+)
+from otel_ctx.rules.rows import (
+    Encoding,
+    EncodingRow,
+    Family,
+    Group,
+    Invalidation,
+    Platform,
+    Price,
+    Source,
+    UsageRule,
+    Value,
+    Window,
 )
 
 # Which file has which table.

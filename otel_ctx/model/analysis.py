@@ -1,0 +1,77 @@
+"""What is said of many calls: their conversations, their libraries, and everything together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from otel_ctx.model.reading import Finding, NotChecked, Reading
+from otel_ctx.model.values import Band
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conversation:
+    id: str
+    parent: str | None
+    calls: tuple[str, ...]
+    services: tuple[str, ...]
+    agents: tuple[str, ...]
+    models: tuple[str, ...]
+    usage_peak: int | None
+    usage_last: int | None
+    limit: int | None
+    headroom: int | None
+    headroom_turns: float | None
+    band: Band
+    gaps: int
+    joined: bool
+    saved_by_restarting: int | None = (
+        None  # tokens that the turns left would not send again after a fresh start
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Something that a library did not record of ``calls`` of its calls. ``lost`` is a word of the table of switches."""
+
+    lost: str
+    title: str
+    calls: int
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What one instrumentation, in one version, wrote of model calls.
+
+    ``calls``: how many it is the main teller of; ``again``: of how many another one is; ``sums``: its spans that sum calls up.
+    ``gives``: what, and how many of its records hold it (a call's content may lie in several)."""
+
+    scope: str
+    version: str
+    dialects: tuple[str, ...]
+    calls: int
+    again: int
+    sums: int
+    gives: tuple[tuple[str, int], ...]
+    withholds: tuple[Withheld, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """Everything that was said. ``text`` gives a segment's text by digest while it is kept."""
+
+    readings: tuple[Reading, ...]
+    conversations: tuple[Conversation, ...]
+    findings: tuple[Finding, ...]
+    not_checked: tuple[NotChecked, ...]
+    spans: int
+    log_records: int
+    orphans: int  # content records whose span never came
+    unassigned_bytes: int
+    foreign: tuple[
+        tuple[str, int], ...
+    ]  # scopes that look like a model's telemetry but that no dialect knows
+    text: Callable[[str], str | None]
+    ignored: tuple[tuple[str, int], ...] = ()  # (kind, calls) of findings that the settings leave out
+    libraries: tuple[Library, ...] = ()

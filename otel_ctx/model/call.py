@@ -1,0 +1,79 @@
+"""One request to a model provider, told by one or several spans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from otel_ctx.model.prompt import Prompt, Segment
+from otel_ctx.model.values import Reason, Record, Role, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    status: Status
+    reasons: tuple[Reason, ...] = ()
+    lost: frozenset[str] = frozenset()  # "tools", "system", "messages", "head"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider reports them; ``input`` always includes the cached ones. ``None`` = not reported."""
+
+    input: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cache_write_1h: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    semantics: Literal["inclusive", "exclusive"] | None = None  # of the numbers as they arrived
+    semantics_evidence: str = ""
+    cache_implied: bool = False  # a 0 of the cache that the dialect leaves out: nobody wrote it
+    conflicts: tuple[str, ...] = ()  # both numbers of each contradiction, in words
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRef:
+    trace_id: str
+    span_id: str
+    role: Role
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One request to a model provider, told by one or several spans, counted once."""
+
+    id: str  # "TRACE:SPAN" of the primary span; "FILE:RECORD" out of a log of requests
+    spans: tuple[SpanRef, ...]
+    trace_id: str
+    parent_id: str
+    dialect: str
+    scope: str
+    scope_version: str
+    service: str
+    agent: str
+    operation: str
+    status: Literal["ok", "error", "cancelled"]
+    error: str
+    provider: str
+    platform: str
+    model: str
+    response_id: str
+    previous_response_id: str
+    conversation_hint: str
+    start_unix_nano: int
+    end_unix_nano: int
+    first_token_unix_nano: int | None
+    completeness: Completeness
+    usage: Usage
+    prompt: Prompt
+    answer: tuple[Segment, ...]
+    reserve: int | None
+    limit: int | None
+    parameters: tuple[tuple[str, str], ...] = ()
+    cut_by: str = ""  # as in ``Telling``
+    unassigned_bytes: int = 0
+    record: Record = "span"
+    compacted: bool = False
+    guess: tuple[str, ...] = ()  # the evidence of a reading that no dialect vouches for, as in ``Telling``

@@ -1,0 +1,148 @@
+"""What a call sends, part by part. Histories share what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from otel_ctx.model.values import KINDS, Kind, Method
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One part of a prompt in the provider's order. The text is not here: ``Texts`` keeps it by ``digest``."""
+
+    kind: Kind
+    role: str
+    name: str
+    path: str
+    bytes: int
+    tokens: int | None
+    method: Method
+    digest: str  # 32 hex digits over kind, role, name and text: cache markers and call ids are no part of it
+    cache_marker: str = ""
+    call_id: str = ""
+    inferred: bool = False  # restored from an earlier answer of the same conversation
+
+
+ZERO = (0,) * len(KINDS)
+KIND_INDEX: dict[str, int] = {k: i for i, k in enumerate(KINDS)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chain:
+    """The message segments of a call: those of ``base`` (shared, not copied) and then ``new``.
+
+    ``key`` names the content of the whole chain, system segments left out, so that equal keys mean equal histories;
+    ``marks`` are the keys after each of the new segments. Sums are kept, so that a call that extends another costs
+    only what is new in it.
+    """
+
+    base: Chain | None
+    new: tuple[Segment, ...]
+    length: int
+    messages: int  # how many messages of the source they came from
+    key: bytes
+    marks: tuple[bytes, ...]
+    tokens_by_kind: tuple[int, ...]  # in the order of KINDS
+    bytes: int
+    first: Segment | None  # that is not of the system prompt
+    unmeasured: int  # segments without a token count
+    estimated: int  # segments whose count is not exact
+    marked: tuple[
+        tuple[int, str], ...
+    ] = ()  # (index in the chain, marker) of those that carry a cache marker
+
+    def __iter__(self) -> Iterator[Segment]:
+        links = []
+        link: Chain | None = self
+        while link is not None:
+            links.append(link.new)
+            link = link.base
+        for new in reversed(links):
+            yield from new
+
+    def __len__(self) -> int:
+        return self.length
+
+    def since(self, start: int) -> list[Segment]:
+        """The segments from ``start`` on, without walking what lies before."""
+        links = []
+        link: Chain | None = self
+        end = self.length
+        while link is not None and end > start:
+            begin = end - len(link.new)
+            links.append(link.new[max(0, start - begin) :])
+            end, link = begin, link.base
+        return [s for new in reversed(links) for s in new]
+
+
+EMPTY_CHAIN = Chain(None, (), 0, 0, b"", (), ZERO, 0, None, 0, 0)
+
+
+def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
+    """``base`` and then ``segments``; ``messages`` is the number of messages of the whole."""
+    new = tuple(segments)
+    key, marks, by_kind = base.key, [], list(base.tokens_by_kind)
+    size, unmeasured, estimated = base.bytes, base.unmeasured, base.estimated
+    marked = tuple((i, s.cache_marker) for i, s in enumerate(new, base.length) if s.cache_marker)
+    for s in new:
+        if s.kind != "system":
+            key = blake2b(key + s.digest.encode(), digest_size=16).digest()
+        marks.append(key)
+        size += s.bytes
+        if s.tokens is None:
+            unmeasured += 1
+        else:
+            by_kind[KIND_INDEX[s.kind]] += s.tokens
+            estimated += s.method != "exact"
+    first = base.first or next((s for s in new if s.kind != "system"), None)
+    return Chain(
+        base if base.length else None, new, base.length + len(new), messages, key, tuple(marks), tuple(by_kind), size,
+        first, unmeasured, estimated, base.marked + marked,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """A call's segments, in the order tools, system, messages (a system message may also stand in ``messages``).
+
+    ``counted`` is the sum of their tokens; ``exact`` says that every count is."""
+
+    tools: tuple[Segment, ...]
+    system: tuple[Segment, ...]
+    messages: Chain
+    counted: int = field(init=False)
+    exact: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        counted, exact = sum(self.messages.tokens_by_kind), not self.messages.estimated
+        for section in (self.tools, self.system):
+            for s in section:
+                if s.tokens is not None:
+                    counted += s.tokens
+                    exact = exact and s.method == "exact"
+        object.__setattr__(self, "counted", counted)
+        object.__setattr__(self, "exact", exact)
+
+    def __iter__(self) -> Iterator[Segment]:
+        yield from self.tools
+        yield from self.system
+        yield from self.messages
+
+    def __len__(self) -> int:
+        return len(self.tools) + len(self.system) + self.messages.length
+
+    def since(self, start: int) -> list[Segment]:
+        """The segments from ``start`` on."""
+        head = (*self.tools, *self.system)
+        if start < len(head):
+            return [*head[start:], *self.messages]
+        return self.messages.since(start - len(head))
+
+    def marked(self) -> tuple[tuple[int, str], ...]:
+        """(index, marker) of the segments that carry a cache marker."""
+        head = (*self.tools, *self.system)
+        own = tuple((i, s.cache_marker) for i, s in enumerate(head) if s.cache_marker)
+        return own + tuple((i + len(head), marker) for i, marker in self.messages.marked)

@@ -1,0 +1,159 @@
+"""What the engine says of one call: how full the window is, what the cache did, what it cost, what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from otel_ctx.model.call import Call
+from otel_ctx.model.prompt import Segment
+from otel_ctx.model.values import Band, Evidence, Kind, Method, Outcome, Relation, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """How full the window is at one call. ``usage`` is in tokens, cached ones included."""
+
+    usage: int | None
+    usage_method: Method
+    limit: int | None
+    limit_source: str  # setting | attribute | rules | observed | ""
+    reserve: int
+    utilization: float | None
+    headroom: int | None
+    headroom_turns: float | None
+    growth: float | None  # tokens a turn, least squares over the last turns
+    band: Band
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """``counted`` + ``unaccounted`` = the reported input. ``factor`` turns counted tokens into the provider's
+    where the count is an estimate that usage has calibrated."""
+
+    counted: int
+    unaccounted: int | None
+    server_side: int | None
+    method: Method
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The first segment at which a call stops agreeing with the call that it continues."""
+
+    path: str
+    kind: Kind
+    change: Literal["modified", "added", "removed", "reordered"]
+    tokens: int  # that stood after the break in the earlier call, and had to be read again
+    char_offset: int | None
+    index: int  # in the list of segments
+    before: Segment | None
+    after: Segment | None
+
+
+class CacheTokens(NamedTuple):
+    """A call's input by what the prompt cache does with it."""
+
+    read: int
+    write: int
+    uncached: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the prompt cache did with a call, and what it could have done. Tokens are the provider's own.
+
+    ``expected``: what the cache would have read had the prompt before been kept and well marked; ``actual``: what it
+    read, by the provider's word or, ``simulated``, by the rules; ``lost``: the difference where it means something.
+    ``cause`` is what stood in the way whatever the text was, else what remains where the text did not change;
+    ``sure``: how that is known."""
+
+    predicted: CacheTokens | None
+    reported: CacheTokens | None
+    optimal: CacheTokens | None
+    outcome: Outcome
+    expected: int
+    actual: int | None
+    simulated: bool
+    lost: int
+    barrier: str  # a cause that no text could have helped: nothing else is to blame
+    otherwise: str  # a cause that is to be named where the text does not say one
+    sure: Evidence
+    gap_seconds: float | None = None  # since the last use of what could have been read
+    ttl_seconds: int | None = None
+    note: str = ""  # what the cause rests on, in words, without prompt text
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """List price of one call in USD, between ``low`` and ``high`` where the usage leaves a class of tokens open; ``usd``
+    counts what is open as the dearer one that is usual. ``parts`` add up to it. ``wasted``: of the lost tokens, above
+    the price of a read; ``saved``: what the cache saved."""
+
+    usd: float
+    low: float
+    high: float
+    method: Literal["table", "maker", "package"]
+    parts: Mapping[str, float]  # input_uncached, cache_read, cache_write, output
+    wasted: float
+    saved: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: str
+    severity: Severity
+    title: str
+    detail: str  # never prompt text
+    fix: str
+    calls: tuple[str, ...]
+    path: str = ""
+    tokens: int = 0
+    usd: float | None = None  # what these tokens cost above a read; None: no price is known
+    evidence: Evidence = "predicted"
+    excerpt: str = ""  # the characters themselves: shown only where text may be shown
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    check: str
+    why: str
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What the engine says of one call."""
+
+    call: Call
+    conversation: str  # id of the conversation's first call
+    turn: int
+    relation: Relation
+    previous: str | None  # id of the call that it continues
+    shared: int  # segments that it shares with ``previous`` from the start
+    context: Context
+    tokens: Tokens
+    break_: Break | None
+    findings: tuple[str, ...] = ()  # kinds
+    access: Access | None = None  # None: nothing can be said of the cache
+    cause: str = ""  # what cost ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
+    wasted: int = 0
+    evidence: Evidence = "unknown"
+    cost: Cost | None = None  # None: the model has no known price, or its usage was not reported
+    gap: bool = False
+    provisional: bool = False  # more may still come: the parent is open, content may follow in log records
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """A reading with what was found at that call, as it is said at one moment: first when its span arrives
+    (``reading.provisional`` where more may come), and once more when it is settled."""
+
+    reading: Reading
+    findings: tuple[Finding, ...]
+    not_checked: tuple[NotChecked, ...]
+    again: bool = False  # another span tells of a call that was told before: nothing is to be counted
+    usage_later: bool = False  # its usage is to be counted when it is settled, not when it is said first
+    ignored: tuple[str, ...] = ()  # kinds that were found and left out, as the settings want it
