@@ -1,0 +1,125 @@
+"""What two calls have to do with each other: time, session, agent, and what of a history is new in the later one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from otel_ctx.conversations.breaks import common_prefix
+from otel_ctx.conversations.memory import End
+from otel_ctx.model import KIND_INDEX, Call, Chain, Prompt, Relation, Segment
+
+Text = Callable[[str], str | None]
+"""A segment's text by digest, None where it is not kept."""
+
+_SKEW_NS = (
+    20_000_000  # a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
+)
+_ALIKE = 0.2  # system prompts that have less than this in common belong to different agents
+_COMMON = 24  # characters that any two have in common ("You are a helpful …"), half of a short one at most
+_SAME = 0.8  # those that have this much in common are one, with a value in it that changes
+_MODEL_KINDS = ("assistant", "tool_call", "thinking")
+
+
+def before(old: Call, new: Call) -> bool:
+    return old.end_unix_nano <= new.start_unix_nano + _SKEW_NS and old is not new
+
+
+def same_hint(a: Call, b: Call) -> bool:
+    return bool(a.conversation_hint) and a.conversation_hint == b.conversation_hint
+
+
+def other_hint(a: Call, b: Call) -> bool:
+    return (
+        bool(a.conversation_hint) and bool(b.conversation_hint) and a.conversation_hint != b.conversation_hint
+    )
+
+
+def continues_or_forks(end: End, call: Call, text: Text) -> Relation:
+    """What a call is whose history begins with that of ``end``."""
+    if not end.extended or same_hint(end.call, call) or _was_aside(end, call, text):
+        return "continues"
+    return "forks"
+
+
+def _was_aside(end: End, call: Call, text: Text) -> bool:
+    """Was it another agent that took the history in between (to sum it up, say), and is this its own agent again?"""
+    between = end.next
+    return (
+        between is not None
+        and other_agent(end.call.prompt, between.call.prompt, text)
+        and same_setup(end.call.prompt, call.prompt, text)
+    )
+
+
+def same_setup(old: Prompt, new: Prompt, text: Text) -> bool:
+    """The same tools, and the same system prompt but for a value that changes."""
+    if {s.name for s in old.tools} != {s.name for s in new.tools}:
+        return False
+    a, b = _system(old), _system(new)
+    if a is None or b is None or a.digest == b.digest:
+        return a is b or (a is not None and b is not None)
+    x, y = text(a.digest), text(b.digest)
+    return x is not None and y is not None and _alike(x, y) >= _SAME * max(len(x), len(y))
+
+
+def other_agent(old: Prompt, new: Prompt, text: Text) -> bool:
+    """A system prompt with nothing in common with the one before: a hand-off, not a change."""
+    a, b = _system(old), _system(new)
+    if a is None or b is None or a.digest == b.digest:
+        return False
+    x, y = text(a.digest), text(b.digest)
+    if x is None or y is None:
+        return False
+    shorter = min(len(x), len(y))
+    return _alike(x, y) < max(_ALIKE * shorter, min(_COMMON, shorter / 2))
+
+
+def _system(prompt: Prompt) -> Segment | None:
+    if prompt.system:
+        return prompt.system[0]
+    if not prompt.messages.tokens_by_kind[KIND_INDEX["system"]]:
+        return None
+    first = next(iter(prompt.messages), None)
+    return first if first is not None and first.kind == "system" else None
+
+
+def _alike(a: str, b: str) -> int:
+    """Characters that two texts have in common at their beginnings and ends."""
+    head = common_prefix(a, b)
+    return head + common_prefix(a[head:][::-1], b[head:][::-1])
+
+
+def answered_before(chain: Chain) -> bool:
+    """Does it hold anything that a model said?"""
+    return any(s.kind in _MODEL_KINDS for s in chain)
+
+
+def carries(chain: Chain) -> bool:
+    """Does it hold a history: something that a model said, or a tool?"""
+    return any(s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain)
+
+
+def misses_an_answer(old: Call, new: Call) -> bool:
+    """More than one answer of the model stands between the two calls: one call in between was not seen."""
+    answer = {s.digest for s in old.answer}
+    runs, inside, answered = 0, False, False
+    for s in after(new.prompt.messages, old.prompt.messages):
+        is_model = s.kind in _MODEL_KINDS
+        known = is_model and s.digest in answer  # its parts may stand one by one, each before its result
+        answered |= known
+        runs += is_model and not known and not inside
+        inside = is_model
+    return runs + answered > 1
+
+
+def after(chain: Chain, old: Chain) -> list[Segment]:
+    """The segments of ``chain`` beyond the content of ``old``."""
+    out: list[Segment] = []
+    link: Chain | None = chain
+    while link is not None:
+        for segment, key in zip(reversed(link.new), reversed(link.marks), strict=True):
+            if key == old.key:
+                return out[::-1]
+            out.append(segment)
+        link = link.base
+    return []
