@@ -17,7 +17,7 @@ from typing import Any
 from otel_ctx.dialects import event_messages, semconv
 from otel_ctx.dialects.fields import first, number, text
 from otel_ctx.model import Raw, Span, Telling, UsageClaim
-from otel_ctx.parts import mark_the_end, read_body, read_usage, structure, unpack
+from otel_ctx.parts import filled, mark_the_end, read_body, read_usage, structure, unpack
 
 _EVENTS = "events"
 _REQUEST = "request_data"
@@ -418,15 +418,7 @@ def _usage(attributes: Mapping[str, Any], said: UsageClaim | None) -> UsageClaim
         return said if said is not None or not isinstance(flat, Mapping) else _flat(flat)
     if said is None:
         return raw
-    claim = replace(
-        said,
-        output=_or(said.output, raw.output),
-        cache_read=_or(said.cache_read, raw.cache_read),
-        cache_write=_or(said.cache_write, raw.cache_write),
-        cache_write_1h=_or(said.cache_write_1h, raw.cache_write_1h),
-        cache_write_5m=_or(said.cache_write_5m, raw.cache_write_5m),
-        reasoning=_or(said.reasoning, raw.reasoning),
-    )
+    claim = filled(said, raw)
     cached = (raw.cache_read or 0) + (raw.cache_write or 0)
     if claim.semantics or not cached or claim.input is None or raw.input is None:
         return claim
@@ -450,7 +442,3 @@ def _flat(usage: Mapping[str, Any]) -> UsageClaim | None:
         semantics="inclusive",
         semantics_evidence="the SDK sums Responses' and Chat's usage, which include cached tokens",
     )
-
-
-def _or(value: int | None, other: int | None) -> int | None:
-    return other if value is None else value

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otel_ctx.inputs.claude_journal import Journal
-from otel_ctx.inputs.exchanges import exchange, told
+from otel_ctx.inputs.exchanges import exchange, told_at_the_end
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.model import Span
@@ -82,14 +82,8 @@ def claims(value: Any) -> bool:
 
 
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
-    """A call for each answer, when all is read: the last rows of an answer may come late."""
-    session = _Session(source)
-    for item in items:
-        if isinstance(item.value, dict):
-            session.take(item.value, item.where)
-        else:
-            skipped.append(Skipped(item.where, "no row of a session"))
-    yield from told(session.spans(), source)
+    """A call for each answer, when all is read."""
+    return told_at_the_end(_Session(source), items, source, skipped)
 
 
 class _Session:

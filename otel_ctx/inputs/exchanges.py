@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
-from otel_ctx.inputs.interface import Records
+from otel_ctx.inputs.interface import Item, Records, Skipped
 from otel_ctx.model import Span
 
 
@@ -23,6 +23,26 @@ def exchange(
         attributes={f"exchange.{name}": value for name, value in said.items() if value is not None},
         where=where,
     )
+
+
+class Session(Protocol):
+    """What the rows of one file say, put together."""
+
+    def take(self, row: dict[str, Any], where: str, /) -> None: ...
+
+    def spans(self) -> Iterator[Span]: ...
+
+
+def told_at_the_end(
+    session: Session, items: Iterator[Item], source: str, skipped: list[Skipped]
+) -> Iterator[Records]:
+    """As ``told``, when all rows have been taken: the last ones of an answer may come late."""
+    for item in items:
+        if isinstance(item.value, dict):
+            session.take(item.value, item.where)
+        else:
+            skipped.append(Skipped(item.where, "no row of a session"))
+    yield from told(session.spans(), source)
 
 
 def told(spans: Iterator[Span], source: str) -> Iterator[Records]:

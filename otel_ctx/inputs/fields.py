@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from otel_ctx.inputs.interface import Skipped
+from otel_ctx.model import Event
 
 TRACE_ID, SPAN_ID = 16, 8  # bytes
 
@@ -191,6 +192,17 @@ def _of_iso(text: str) -> int | None:
         return None
     found = (since.days * 86_400 + since.seconds) * 10**9 + int((fraction or "").ljust(9, "0"))
     return found if 0 <= found < _TOO_LARGE else None
+
+
+# ---- events
+
+
+def events_of(span: Mapping[str, Any]) -> tuple[Event, ...]:
+    """A span's events as OpenTelemetry's SDK for Python writes them in JSON."""
+    return tuple(
+        Event(text_of(event, "name"), time_of(event, "timestamp"), dict_of(event, "attributes"))
+        for event in list_of(span.get("events"))
+    )
 
 
 # ---- enums

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from otel_ctx.inputs.exchanges import exchange, told
+from otel_ctx.inputs.exchanges import exchange, told_at_the_end
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.model import Span
@@ -26,13 +26,7 @@ def claims(value: Any) -> bool:
 
 
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
-    session = _Session(source)
-    for item in items:
-        if isinstance(item.value, dict):
-            session.take(item.value, item.where)
-        else:
-            skipped.append(Skipped(item.where, "no row of a session"))
-    yield from told(session.spans(), source)
+    return told_at_the_end(_Session(source), items, source, skipped)
 
 
 class _Session:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from otel_ctx.inputs.fields import (
     ODD,
@@ -44,24 +44,12 @@ def decode(document: Any, where: str, skipped: list[Skipped]) -> Records:
 
 def spans_of(request: dict[str, Any], where: str, skipped: list[Skipped] | None = None) -> Iterator[Span]:
     """The spans of one decoded export request. What is malformed is passed over, noted in ``skipped``."""
-    for scope, resource, path, span in _entries(request, "Spans", "spans", where, skipped):
-        try:
-            read = _span(span, scope, resource, where)
-        except ODD as error:
-            note(skipped, where, path, error)
-        else:
-            yield read
+    return _readable(_span, _entries(request, "Spans", "spans", where, skipped), where, skipped)
 
 
 def logs_of(request: dict[str, Any], where: str, skipped: list[Skipped] | None = None) -> Iterator[LogRecord]:
     """The log records of one decoded export request, malformed ones as in ``spans_of``."""
-    for scope, resource, path, record in _entries(request, "Logs", "logRecords", where, skipped):
-        try:
-            read = _log_record(record, scope, resource, where)
-        except ODD as error:
-            note(skipped, where, path, error)
-        else:
-            yield read
+    return _readable(_log_record, _entries(request, "Logs", "logRecords", where, skipped), where, skipped)
 
 
 def attributes_of(pairs: Any) -> tuple[dict[str, Any], int]:
@@ -103,11 +91,28 @@ def camel_case(value: Any) -> Any:
 
 
 _Scope = tuple[str, str]
+_Entry = tuple[_Scope, dict[str, Any], str, Any]
+_Read = TypeVar("_Read")
+
+
+def _readable(
+    read: Callable[[Any, _Scope, dict[str, Any], str], _Read],
+    entries: Iterator[_Entry],
+    where: str,
+    skipped: list[Skipped] | None,
+) -> Iterator[_Read]:
+    for scope, resource, path, record in entries:
+        try:
+            made = read(record, scope, resource, where)
+        except ODD as error:
+            note(skipped, where, path, error)
+        else:
+            yield made
 
 
 def _entries(
     request: Any, signal: str, records: str, where: str, skipped: list[Skipped] | None
-) -> Iterator[tuple[_Scope, dict[str, Any], str, Any]]:
+) -> Iterator[_Entry]:
     """(scope, resource attributes, path, record) of each record; ``signal`` is "Spans" or "Logs"."""
     path = f"resource{signal}"
     try:

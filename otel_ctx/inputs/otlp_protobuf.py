@@ -5,8 +5,8 @@ Read one resource at a time. opentelemetry-proto is imported when the first one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from otel_ctx.inputs.fields import SPAN_ID, TRACE_ID, event_name, id_of_bytes
 from otel_ctx.inputs.interface import LONGEST, OVERLONG, BytesFormat, Records, Skipped
@@ -81,13 +81,26 @@ class _Signal(NamedTuple):
     records: str
     record: str
     times: tuple[str, str]
+    path: str  # as OTLP's JSON has it
 
+
+_Read = TypeVar("_Read")
 
 _TRACES = _Signal(
-    "ResourceSpans", "scope_spans", "spans", "Span", ("start_time_unix_nano", "end_time_unix_nano")
+    "ResourceSpans",
+    "scope_spans",
+    "spans",
+    "Span",
+    ("start_time_unix_nano", "end_time_unix_nano"),
+    "scopeSpans[{}].spans[{}]",
 )
 _LOGS = _Signal(
-    "ResourceLogs", "scope_logs", "log_records", "LogRecord", ("time_unix_nano", "observed_time_unix_nano")
+    "ResourceLogs",
+    "scope_logs",
+    "log_records",
+    "LogRecord",
+    ("time_unix_nano", "observed_time_unix_nano"),
+    "scopeLogs[{}].logRecords[{}]",
 )
 
 
@@ -150,33 +163,31 @@ def _parse(signal: _Signal, entry: bytes, place: str, skipped: list[Skipped]) ->
 
 
 def _spans(group: ResourceSpans, where: str, skipped: list[Skipped] | None) -> Iterator[Span]:
-    resource = _attributes(group.resource.attributes)
-    for s, scoped in enumerate(group.scope_spans):
-        for i, span in enumerate(scoped.spans):
-            try:
-                read = _span(span, scoped.scope.name, scoped.scope.version, resource, where)
-            except (ValueError, RecursionError) as error:
-                _note(skipped, where, f"scopeSpans[{s}].spans[{i}]", error)
-            else:
-                yield read
+    return _readable(_TRACES, _span, group, where, skipped)
 
 
 def _logs(group: ResourceLogs, where: str, skipped: list[Skipped] | None) -> Iterator[LogRecord]:
+    return _readable(_LOGS, _log_record, group, where, skipped)
+
+
+def _readable(
+    signal: _Signal,
+    read: Callable[[Any, str, str, dict[str, Any], str], _Read],
+    group: Any,
+    where: str,
+    skipped: list[Skipped] | None,
+) -> Iterator[_Read]:
     resource = _attributes(group.resource.attributes)
-    for s, scoped in enumerate(group.scope_logs):
-        for i, record in enumerate(scoped.log_records):
+    for s, scoped in enumerate(getattr(group, signal.scopes)):
+        for i, record in enumerate(getattr(scoped, signal.records)):
             try:
-                read = _log_record(record, scoped.scope.name, scoped.scope.version, resource, where)
+                made = read(record, scoped.scope.name, scoped.scope.version, resource, where)
             except (ValueError, RecursionError) as error:
-                _note(skipped, where, f"scopeLogs[{s}].logRecords[{i}]", error)
+                if skipped is not None:
+                    why = str(error) if isinstance(error, ValueError) else "nested too deeply"
+                    skipped.append(Skipped(where, f"{signal.path.format(s, i)}: {why}"))
             else:
-                yield read
-
-
-def _note(skipped: list[Skipped] | None, where: str, path: str, error: Exception) -> None:
-    if skipped is not None:
-        why = str(error) if isinstance(error, ValueError) else "nested too deeply"
-        skipped.append(Skipped(where, f"{path}: {why}"))
+                yield made
 
 
 def _span(span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[str, Any], where: str) -> Span:

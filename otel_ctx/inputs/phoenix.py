@@ -16,6 +16,7 @@ from typing import Any
 from otel_ctx.inputs.fields import (
     ODD,
     dict_of,
+    events_of,
     ids_of,
     list_of,
     note,
@@ -24,7 +25,7 @@ from otel_ctx.inputs.fields import (
     time_of,
 )
 from otel_ctx.inputs.interface import JsonFormat, Records, Skipped
-from otel_ctx.model import Event, Span
+from otel_ctx.model import Span
 
 _TRACES = "a list of traces, without the attributes of their spans: take /v1/projects/…/spans"
 _ID, _TRACE = "context.span_id", "context.trace_id"
@@ -128,10 +129,7 @@ def _span(
         start_unix_nano=time_of(span, "start_time"),
         end_unix_nano=time_of(span, "end_time"),
         attributes=attributes,
-        events=tuple(
-            Event(text_of(event, "name"), time_of(event, "timestamp"), dict_of(event, "attributes"))
-            for event in list_of(span.get("events"))
-        ),
+        events=events_of(span),
         status_code=status_code(span.get("status_code")),
         status_message=text_of(span, "status_message"),
         where=where,

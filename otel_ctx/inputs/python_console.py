@@ -13,6 +13,7 @@ from otel_ctx.inputs.fields import (
     TRACE_ID,
     dict_of,
     event_name,
+    events_of,
     id_of,
     ids_of,
     int_of,
@@ -24,7 +25,7 @@ from otel_ctx.inputs.fields import (
     time_of,
 )
 from otel_ctx.inputs.interface import JsonFormat, Records, Skipped
-from otel_ctx.model import Event, Link, LogRecord, Span
+from otel_ctx.model import Link, LogRecord, Span
 
 
 def claims(document: Any) -> bool:
@@ -63,10 +64,7 @@ def _span(span: dict[str, Any], where: str) -> Span:
         end_unix_nano=time_of(span, "end_time"),
         attributes=attributes,
         kind=span_kind(span.get("kind")),
-        events=tuple(
-            Event(text_of(event, "name"), time_of(event, "timestamp"), dict_of(event, "attributes"))
-            for event in list_of(span.get("events"))
-        ),
+        events=events_of(span),
         links=tuple(_link(link) for link in list_of(span.get("links"))),
         resource=_resource(span),
         status_code=status_code(status.get("status_code")),

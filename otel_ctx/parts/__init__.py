@@ -29,7 +29,7 @@ from otel_ctx.parts.shapes import (
 )
 from otel_ctx.parts.texts import compact, is_mask, loads, mapping, printed, salvage, structure, unpack
 from otel_ctx.parts.tools import read_tools
-from otel_ctx.parts.usages import completed, read_usage
+from otel_ctx.parts.usages import completed, filled, read_usage
 
 __all__ = [
     "ITEM_TYPES",
@@ -43,6 +43,7 @@ __all__ = [
     "compact",
     "completed",
     "definitions_in",
+    "filled",
     "is_batch",
     "is_mask",
     "is_message",

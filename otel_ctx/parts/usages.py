@@ -33,17 +33,7 @@ def read_plain_usage(usage: Any) -> UsageClaim | None:
 def completed(claim: UsageClaim, own: UsageClaim, evidence: str) -> UsageClaim:
     """``claim`` with what only the provider's ``own`` numbers tell: zeros, TTLs, and (by ``evidence``) what ``input``
     includes, where the two agree on it."""
-    full = replace(
-        claim,
-        input=_or(claim.input, own.input),
-        output=_or(claim.output, own.output),
-        cache_read=_or(claim.cache_read, own.cache_read),
-        cache_write=_or(claim.cache_write, own.cache_write),
-        cache_write_1h=_or(claim.cache_write_1h, own.cache_write_1h),
-        cache_write_5m=_or(claim.cache_write_5m, own.cache_write_5m),
-        reasoning=_or(claim.reasoning, own.reasoning),
-        total=_or(claim.total, own.total),
-    )
+    full = filled(replace(claim, input=_or(claim.input, own.input), total=_or(claim.total, own.total)), own)
     if full.semantics or own.input is None or full.input is None:
         return full
     cached = (own.cache_read or 0) + (own.cache_write or 0)
@@ -52,6 +42,19 @@ def completed(claim: UsageClaim, own: UsageClaim, evidence: str) -> UsageClaim:
     if cached and own.semantics == "exclusive" and claim.input == own.input + cached:
         return replace(full, semantics="inclusive", semantics_evidence=evidence)
     return full
+
+
+def filled(claim: UsageClaim, own: UsageClaim) -> UsageClaim:
+    """``claim`` with ``own`` counts of the answer and of the cache where it has none: what ``input`` means stays."""
+    return replace(
+        claim,
+        output=_or(claim.output, own.output),
+        cache_read=_or(claim.cache_read, own.cache_read),
+        cache_write=_or(claim.cache_write, own.cache_write),
+        cache_write_1h=_or(claim.cache_write_1h, own.cache_write_1h),
+        cache_write_5m=_or(claim.cache_write_5m, own.cache_write_5m),
+        reasoning=_or(claim.reasoning, own.reasoning),
+    )
 
 
 def _or(value: int | None, other: int | None) -> int | None:

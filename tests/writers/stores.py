@@ -17,6 +17,7 @@ from tests.writers import otlp
 Json = dict[str, Any]
 KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 CODES = ("UNSET", "OK", "ERROR")
+_SCOPE = "library"  # what OpenTelemetry called a scope before: its older attribute names have it
 
 
 def traces(spans: Sequence[Span]) -> list[list[Span]]:
@@ -177,8 +178,8 @@ def zipkin_python(spans: Sequence[Span], logs: Sequence[LogRecord]) -> bytes:
                 tags[key] = json.dumps(items, separators=(",", ":"))
             elif (text := _python_text(value)) is not None:
                 tags[key] = text
-        tags |= {f"otel.{word}.name": span.scope_name for word in ("library", "scope")}
-        tags |= {f"otel.{word}.version": span.scope_version for word in ("library", "scope")}
+        tags |= {f"otel.{word}.name": span.scope_name for word in (_SCOPE, "scope")}
+        tags |= {f"otel.{word}.version": span.scope_version for word in (_SCOPE, "scope")}
         tags |= _status_and_losses(span)
         annotations = [
             {
@@ -221,7 +222,7 @@ def zipkin_collector(spans: Sequence[Span], logs: Sequence[LogRecord]) -> bytes:
     written = []
     for span in spans:
         tags = {key: text(value) for key, value in (*span.resource.items(), *span.attributes.items())}
-        tags |= {"otel.library.name": span.scope_name, "otel.library.version": span.scope_version}
+        tags |= {f"otel.{_SCOPE}.name": span.scope_name, f"otel.{_SCOPE}.version": span.scope_version}
         if span.status_code:
             tags["otel.status_code"] = f"STATUS_CODE_{CODES[span.status_code]}"
         if span.status_code == 2:
