@@ -5,13 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:  # heavy, and few files need them
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from otel_ctx.live.analyzer import Analyzer
 
 TESTS = Path(__file__).parent
 IN_CI = bool(os.environ.get("CI"))
@@ -93,6 +98,39 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return name
 
     return write_
+
+
+# ---- the live part
+
+
+@pytest.fixture
+def live_afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is told, named or shared yet, and nothing stays."""
+    from otel_ctx.live import analyzer, faults, settings
+
+    monkeypatch.setattr(settings, "_named", set())
+    monkeypatch.setattr(faults, "_told", set())
+    yield
+    analyzer.release()
+
+
+@pytest.fixture
+def analyzer() -> Iterator[Analyzer]:
+    from otel_ctx.live.analyzer import Analyzer
+    from otel_ctx.live.settings import LiveSettings
+
+    made = Analyzer(LiveSettings(tokenizer="bytes"))
+    yield made
+    made.discard()
+
+
+@pytest.fixture
+def provider() -> Iterator[TracerProvider]:
+    from opentelemetry.sdk.trace import TracerProvider
+
+    made = TracerProvider(shutdown_on_exit=False)
+    yield made
+    made.shutdown()
 
 
 # ---- golden files

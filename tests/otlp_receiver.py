@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.loopback import Loopback
 
-class OtlpReceiver:
-    """OTLP over HTTP, as protobuf, on a free port of 127.0.0.1."""
+
+class OtlpReceiver(Loopback):
+    """OTLP over HTTP, as protobuf, on a free port of 127.0.0.1; ``url`` is what OTEL_EXPORTER_OTLP_ENDPOINT is set to."""
 
     def __init__(self) -> None:
         self._bodies: list[tuple[str, bytes]] = []  # path and body, in the order of arrival
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.bodies = self._bodies
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        )
-
-    @property
-    def url(self) -> str:
-        """What OTEL_EXPORTER_OTLP_ENDPOINT is set to: without a path."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server = _Server(("127.0.0.1", 0), _Handler)
+        server.bodies = self._bodies
+        super().__init__(server)
 
     def traces(self, path: str = "/v1/traces") -> list[ExportTraceServiceRequest]:
         return [ExportTraceServiceRequest.FromString(body) for body in self._of(path)]

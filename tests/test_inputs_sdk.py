@@ -16,9 +16,7 @@ from opentelemetry import trace
 from opentelemetry._logs import LogRecord as ApiLogRecord
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
@@ -26,6 +24,7 @@ from otel_ctx.errors import InputError
 from otel_ctx.inputs import read
 from otel_ctx.inputs.sdk import log_record_of, span_of
 from otel_ctx.model import LogRecord, Span
+from tests.exported import recording
 
 DATA = Path(__file__).parent / "data" / "inputs"
 START = 1_764_500_000_000_000_001
@@ -45,11 +44,7 @@ class _Counted(IdGenerator):
 
 def the_trace(limits: SpanLimits | None = None) -> list[ReadableSpan]:
     """A root, a tool with every type of value, a failed call with an event and a link; always the same."""
-    memory = InMemorySpanExporter()
-    provider = TracerProvider(
-        resource=RESOURCE, id_generator=_Counted(), span_limits=limits, shutdown_on_exit=False
-    )
-    provider.add_span_processor(SimpleSpanProcessor(memory))
+    provider, memory = recording(resource=RESOURCE, id_generator=_Counted(), span_limits=limits)
     tracer = provider.get_tracer("shop.agent", "0.3")
     root = tracer.start_span("invoke_agent", start_time=START, attributes={"gen_ai.agent.name": "shop"})
     inside = trace.set_span_in_context(root)

@@ -20,20 +20,20 @@ from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
 
 from otel_ctx.engine import LiveEngine
 from otel_ctx.engine.judge import Judge
 from otel_ctx.live import analyzer as module
-from otel_ctx.live import faults, settings, worker
+from otel_ctx.live import worker
 from otel_ctx.live.analyzer import Analyzer, release, shared
 from otel_ctx.live.enrichment import Enrichment
 from otel_ctx.live.pipelines import Queue
 from otel_ctx.live.settings import LiveSettings
 from otel_ctx.model import Call, LogRecord, Said, Span
+from tests.exported import recording
 
+pytestmark = pytest.mark.usefixtures("live_afresh")
 SETTINGS = LiveSettings(tokenizer="bytes")
 SECRET = "the prompt that nobody else may read"
 
@@ -42,21 +42,11 @@ class Panic(BaseException):
     """As native code raises it."""
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(settings, "_named", set())
-    monkeypatch.setattr(faults, "_told", set())
-    yield
-    release()
-
-
 class App:
     """A provider whose finished spans are taken as they come, and metrics that can be read."""
 
     def __init__(self) -> None:
-        self.memory = InMemorySpanExporter()
-        self.provider = TracerProvider(resource=Resource({"service.name": "shop"}), shutdown_on_exit=False)
-        self.provider.add_span_processor(SimpleSpanProcessor(self.memory))
+        self.provider, self.memory = recording(resource=Resource({"service.name": "shop"}))
         self.reader = InMemoryMetricReader()
         self.metrics = MeterProvider([self.reader], shutdown_on_exit=False)
 

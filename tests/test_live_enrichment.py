@@ -10,13 +10,12 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits
 from opentelemetry.trace import Link, SpanContext
 
 from otel_ctx.live import enrichment as module
 from otel_ctx.live.enrichment import Enrichment, attributes_of, enriched, span_context
+from tests.exported import recording
 
 TO = span_context("0" * 31 + "1", "0" * 15 + "2")
 ADDED = Enrichment(
@@ -33,9 +32,7 @@ ADDED = Enrichment(
 def span(
     attributes: Mapping[str, Any], limits: SpanLimits | None = None, events: int = 1, links: int = 1
 ) -> ReadableSpan:
-    memory = InMemorySpanExporter()
-    provider = TracerProvider(resource=Resource({"a": "b"}), span_limits=limits, shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(memory))
+    provider, memory = recording(resource=Resource({"a": "b"}), span_limits=limits)
     tracer = provider.get_tracer("scope", "1")
     parent = trace.set_span_in_context(tracer.start_span("parent"))
     to = [Link(SpanContext(7, n + 1, is_remote=False), {"n": n}) for n in range(links)]

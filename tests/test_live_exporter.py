@@ -15,21 +15,20 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
-    SimpleSpanProcessor,
     SpanExporter,
     SpanExportResult,
 )
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_ctx.engine import LiveEngine
 from otel_ctx.live import exporter as module
-from otel_ctx.live import faults, settings
-from otel_ctx.live.analyzer import Analyzer, release
+from otel_ctx.live.analyzer import Analyzer
 from otel_ctx.live.exporter import ContextSpanExporter, DeferredExporter
 from otel_ctx.live.settings import LiveSettings
 from otel_ctx.model import Said
+from tests.exported import recording
 from tests.otlp_receiver import OtlpReceiver
 
+pytestmark = pytest.mark.usefixtures("live_afresh")
 SETTINGS = LiveSettings(tokenizer="bytes")
 OK, FAILED = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
 
@@ -63,26 +62,9 @@ class Recorder(SpanExporter):
         return [s for batch in self.batches for s in batch]
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(settings, "_named", set())
-    monkeypatch.setattr(faults, "_told", set())
-    yield
-    release()
-
-
-@pytest.fixture
-def analyzer() -> Iterator[Analyzer]:
-    made = Analyzer(SETTINGS)
-    yield made
-    made.discard()
-
-
 def chats(n: int, size: int = 10) -> list[ReadableSpan]:
     """Of one conversation; each prompt ``size`` characters longer than the one before."""
-    memory = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(memory))
+    provider, memory = recording()
     messages = []
     for turn in range(n):
         messages.append({"role": "user", "parts": [{"type": "text", "content": f"{turn} ".ljust(size, "x")}]})
@@ -365,9 +347,7 @@ def receiver() -> Iterator[OtlpReceiver]:
 
 
 def test_over_otlp_a_full_span_arrives_whole(analyzer: Analyzer, receiver: OtlpReceiver) -> None:
-    memory = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(memory))
+    provider, memory = recording()
     attributes: dict[str, Any] = {f"k{n:03}": n for n in range(130)}
     attributes |= dict(chats(1)[0].attributes or {})
     provider.get_tracer("t").start_span("chat", attributes=attributes).end()

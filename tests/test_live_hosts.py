@@ -13,19 +13,15 @@ import pytest
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExportResult
 
 from otel_ctx.engine import LiveEngine
-from otel_ctx.live import faults, settings, worker
+from otel_ctx.live import worker
 from otel_ctx.model import LogRecord, Said, Span
 from tests.hosts import SETTINGS, Host, Process, Receiver, assert_no_harm
+
+pytestmark = pytest.mark.usefixtures("live_afresh")
 
 
 class Panic(BaseException):
     """As native code raises it."""
-
-
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_named", set())
-    monkeypatch.setattr(faults, "_told", set())
 
 
 def both(run: Callable[[bool], Host]) -> tuple[Host, Host]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,9 +21,9 @@ from opentelemetry.sdk.trace.export import (
 
 import otel_ctx
 from otel_ctx.live import analyzer as analysis
-from otel_ctx.live import faults, settings
 from otel_ctx.live import install as module
 from otel_ctx.live.processor import ContextSpanProcessor
+from tests.exported import chat
 
 
 class Kept(SpanExporter):
@@ -45,32 +44,11 @@ class Kept(SpanExporter):
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(settings, "_named", set())
-    monkeypatch.setattr(faults, "_told", set())
+def fresh(live_afresh: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OTELCTX_TOKENIZER", "bytes")
     yield
     otel_ctx.uninstall()
     module._installed.clear()
-    analysis.release()
-
-
-@pytest.fixture
-def provider() -> Iterator[TracerProvider]:
-    made = TracerProvider(shutdown_on_exit=False)
-    yield made
-    made.shutdown()
-
-
-def chat(provider: Any, turns: int = 1) -> None:
-    messages = [
-        {"role": "user", "parts": [{"type": "text", "content": f"question {n}"}]} for n in range(turns)
-    ]
-    attributes = {
-        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o",
-        "gen_ai.usage.input_tokens": 10 * turns, "gen_ai.input.messages": json.dumps(messages),
-    }  # fmt: skip
-    provider.get_tracer("t").start_span("chat", attributes=attributes).end()
 
 
 def members(provider: TracerProvider) -> list[str]:

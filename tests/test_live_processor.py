@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,13 +19,14 @@ from opentelemetry.sdk.trace.export import (
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from otel_ctx.live import faults, settings
 from otel_ctx.live import processor as module
-from otel_ctx.live.analyzer import Analyzer, release
+from otel_ctx.live.analyzer import Analyzer
 from otel_ctx.live.exporter import ContextSpanExporter, DeferredExporter
 from otel_ctx.live.processor import ContextSpanProcessor
 from otel_ctx.live.settings import LiveSettings
+from tests.exported import chat
 
+pytestmark = pytest.mark.usefixtures("live_afresh")
 SETTINGS = LiveSettings(tokenizer="bytes")
 
 
@@ -50,39 +50,6 @@ class Kept(SpanExporter):
     @property
     def names(self) -> list[str]:
         return [s.name for s in self.spans]
-
-
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(settings, "_named", set())
-    monkeypatch.setattr(faults, "_told", set())
-    yield
-    release()
-
-
-@pytest.fixture
-def analyzer() -> Iterator[Analyzer]:
-    made = Analyzer(SETTINGS)
-    yield made
-    made.discard()
-
-
-@pytest.fixture
-def provider() -> Iterator[TracerProvider]:
-    made = TracerProvider(shutdown_on_exit=False)
-    yield made
-    made.shutdown()
-
-
-def chat(provider: TracerProvider, turns: int = 1, name: str = "chat") -> None:
-    messages = [
-        {"role": "user", "parts": [{"type": "text", "content": f"question {n}"}]} for n in range(turns)
-    ]
-    attributes = {
-        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o",
-        "gen_ai.usage.input_tokens": 10 * turns, "gen_ai.input.messages": json.dumps(messages),
-    }  # fmt: skip
-    provider.get_tracer("t").start_span(name, attributes=attributes).end()
 
 
 def role(span: ReadableSpan) -> object:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from tests.loopback import Loopback
 from tests.provider_stub import script
 from tests.provider_stub.anthropic_messages import Messages
 from tests.provider_stub.bedrock_converse import Converse
@@ -40,9 +40,10 @@ class Request:
     usage: Json  # as the answer says it; empty in an error
 
 
-class ProviderStub:
+class ProviderStub(Loopback):
     """A provider on a free port (or ``port``) of 127.0.0.1, running until the ``with`` block ends.
 
+    ``url`` is without a path: OpenAI's clients want ``/v1`` behind it.
     ``failures``: number of a request, from 1, to the status of the error that it gets; may be changed while it runs.
     ``log``: a file to which each Request is appended as a line of JSON.
     """
@@ -58,32 +59,14 @@ class ProviderStub:
         self._run = secrets.token_hex(6)  # ids are unique, as a provider's are
         self._arrived = 0
         self._lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", port), _Handler)
-        self._server.stub = self
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        )
-
-    @property
-    def url(self) -> str:
-        """Without a path: OpenAI's clients want ``/v1`` behind it."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        server = _Server(("127.0.0.1", port), _Handler)
+        server.stub = self
+        super().__init__(server)
 
     def fail_next(self, *statuses: int) -> None:
         """The next requests get these errors, one each."""
         with self._lock:
             self.failures.update(enumerate(statuses, self._arrived + 1))
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def api_of(self, path: str) -> Api | None:
         return next((api for api in self._apis if api.serves(path)), None)
