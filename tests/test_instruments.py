@@ -493,33 +493,26 @@ def test_threads_lose_nothing(app: App, calls: list[Said]) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_is_not_held_up_by_a_lock(app: App) -> None:
-    """In a process of its own, so that no thread of the tests is forked with it."""
-    run = subprocess.run(
-        [sys.executable, "-c", _FORK, "sums"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == "child 1 parent 2\n", "each process its own"
+    assert _forked("sums") == "child 1 parent 2\n", "each process its own"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_that_sends_differences_sends_its_own(app: App) -> None:
+    assert _forked("differences") == "child 1 parent 0\n", "never a negative one"
+
+
+def _forked(how: str) -> str:
+    """In a process of its own, so that no thread of the tests is forked with it."""
     run = subprocess.run(
-        [sys.executable, "-c", _FORK, "differences"],
+        [sys.executable, "-c", _FORK, how],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-
     assert run.returncode == 0, run.stderr
-    assert run.stdout == "child 1 parent 0\n", "never a negative one"
+    return run.stdout
 
 
 ROOT = Path(__file__).parent.parent
