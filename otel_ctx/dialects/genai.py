@@ -37,6 +37,14 @@ _NO_CALLS = frozenset(
         "delete_memory_store", "create_memory", "update_memory", "upsert_memory", "delete_memory", "search_memory",
     }
 )  # fmt: skip
+# They write log records of every call, whatever the switch of contents says: where none is, the logs were not given.
+_LOGGED = frozenset(
+    {
+        "opentelemetry.instrumentation.botocore.bedrock-runtime",
+        "opentelemetry.instrumentation.google_genai",
+        "opentelemetry.instrumentation.openai_v2",
+    }
+)
 _GEMINI_CLI = "llm_call"  # what it calls a request
 _SUM_KINDS = frozenset({"workflow", "agent", "task"})  # traceloop.span.kind
 
@@ -53,6 +61,8 @@ def read(span: Span) -> Telling | None:
         writes_tools=semconv.writes_tools(span.scope_name, span.scope_version),
         zeros_omitted=semconv.omits_zeros(span.scope_name, span.scope_version),
     )
+    if role == "call" and span.scope_name in _LOGGED and not _has_content(span):
+        telling = replace(telling, reasons=telling.reasons | {"logs_missing"})
     if span.scope_name == "opentelemetry.instrumentation.google_generativeai":
         return _with_thoughts(telling)
     if telling.operation == _GEMINI_CLI and telling.system is not None:
