@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from otel_ctx.inputs import Store, read
     from otel_ctx.live.exporter import ContextSpanExporter
     from otel_ctx.live.install import install, uninstall
+    from otel_ctx.live.log_records import ContextLogRecordProcessor
     from otel_ctx.live.processor import ContextSpanProcessor
     from otel_ctx.live.settings import LiveSettings
     from otel_ctx.model import Analysis, Call, Finding, LogRecord, Reading, Span
@@ -33,6 +34,7 @@ __all__ = [
     "Analysis",
     "Bands",
     "Call",
+    "ContextLogRecordProcessor",
     "ContextSpanExporter",
     "ContextSpanProcessor",
     "Engine",
@@ -60,6 +62,7 @@ _HOMES = {
     "otel_ctx.inputs": ("Store", "read"),
     "otel_ctx.live.exporter": ("ContextSpanExporter",),
     "otel_ctx.live.install": ("install", "uninstall"),
+    "otel_ctx.live.log_records": ("ContextLogRecordProcessor",),
     "otel_ctx.live.processor": ("ContextSpanProcessor",),
     "otel_ctx.live.settings": ("LiveSettings",),
     "otel_ctx.model": ("Analysis", "Call", "Finding", "LogRecord", "Reading", "Span"),

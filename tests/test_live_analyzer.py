@@ -28,6 +28,7 @@ from otel_ctx.live import analyzer as module
 from otel_ctx.live import worker
 from otel_ctx.live.analyzer import Analyzer, release, shared
 from otel_ctx.live.enrichment import Enrichment
+from otel_ctx.live.log_records import ContextLogRecordProcessor
 from otel_ctx.live.pipelines import Queue
 from otel_ctx.live.settings import LiveSettings
 from otel_ctx.model import Call, LogRecord, Said, Span
@@ -342,8 +343,9 @@ def test_log_records_are_read_with_the_spans(app: App) -> None:
         attributes={"gen_ai.system": "openai", "event.name": "gen_ai.user.message"},
     )  # fmt: skip
     analyzer = app.analyzer()
-    analyzer.hear([ReadableLogRecord(record, Resource({}))])
-    analyzer.hear([SimpleNamespace(log_record=None)])  # type: ignore[list-item]
+    listening = ContextLogRecordProcessor(analyzer=analyzer)
+    listening.on_emit(ReadableLogRecord(record, Resource({})))
+    listening.on_emit(SimpleNamespace(log_record=None))  # type: ignore[arg-type]
     found = analyzer.enrich([bare])
     assert found[0] is not None
     assert found[0].attributes["otelctx.completeness"] != "none"

@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from otel_ctx.inputs.sdk import log_record_of, span_of
+from otel_ctx.inputs.sdk import span_of
 from otel_ctx.live.enrichment import Enrichment, enrichment, span_context
 from otel_ctx.live.faults import survive
 from otel_ctx.live.instruments import Instruments
 from otel_ctx.model import Band, LogRecord, Said, Span, SpanRef
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk._logs import ReadableLogRecord
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext
 
@@ -77,7 +76,7 @@ class Analysis:
     def take(
         self,
         fresh: Mapping[Key, ReadableSpan],
-        records: Sequence[ReadableLogRecord],
+        logs: Sequence[LogRecord],
         pace: Pacing,
         enough: Callable[[], bool],
     ) -> tuple[dict[Key, Enrichment], bool]:
@@ -93,8 +92,7 @@ class Analysis:
                 engine = self._engine = self._make()
                 self._evicted = 0
             late = engine.late
-            logs = (log for record in records if (log := _log_record(record)) is not None)
-            said = self._feed(engine, _Arriving(fresh, outcomes, pace, enough), logs)
+            said = self._feed(engine, _Arriving(fresh, outcomes, pace, enough), iter(logs))
             late = engine.late - late
         except BaseException as error:
             survive(error, "analysing a batch")
@@ -262,14 +260,6 @@ class _Arriving:
             yield told
             self._inside = None
             self._pace.rest()
-
-
-def _log_record(record: ReadableLogRecord) -> LogRecord | None:
-    try:
-        return log_record_of(record)
-    except BaseException as error:
-        survive(error, "reading a log record")
-        return None
 
 
 def _context(said: Said) -> SpanContext | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import ReferenceType, WeakSet, ref
 
 from otel_ctx.live.analysis import Analysis, Engine, Key
+from otel_ctx.live.contents import Contents
 from otel_ctx.live.enrichment import Enrichment
 from otel_ctx.live.faults import survive
 from otel_ctx.live.instruments import Instruments
@@ -25,18 +26,17 @@ from otel_ctx.live.pacing import Pace
 from otel_ctx.live.pipelines import Room
 from otel_ctx.live.settings import LiveSettings, name_once
 from otel_ctx.live.worker import Task, Worker
-from otel_ctx.model import Band
+from otel_ctx.model import Band, LogRecord
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.sdk._logs import ReadableLogRecord
     from opentelemetry.sdk.trace import ReadableSpan
 
     from otel_ctx.live.pipelines import Queue
 
 _TICK = 5.0  # s between looks at what has settled, while no span comes
 _WATCHED = 40.0  # s after the last call: all have settled by then
-_WAITING = 2048  # log records, and batches of which something is to be counted
+_WAITING = 2048  # batches of which something is to be counted
 _LEAST_BUDGET = 2.0  # s for a batch: the first one loads tables and a vocabulary
 _EXIT_BUDGET = 5.0  # s for what waits at exit
 _TOO_FAST = "spans come faster than they are analysed: some go out as they are"
@@ -95,7 +95,7 @@ class Analyzer:
     def _begin(self) -> None:
         self._analysis = Analysis(self._make, self._instruments)
         self._results: OrderedDict[Key, Enrichment | None] = OrderedDict()
-        self._records: deque[ReadableLogRecord] = deque(maxlen=_WAITING)
+        self._contents = Contents()
         self._exports: deque[bool] = deque(maxlen=_WAITING)
         self._passed: deque[_Batch] = deque(maxlen=_WAITING)
         self._finishing = False
@@ -120,10 +120,12 @@ class Analyzer:
             return [None] * len(keys)
         return [batch.found.get(key) if key is not None else None for key in keys]
 
-    def hear(self, records: Sequence[ReadableLogRecord]) -> None:
-        """Log records, for the spans to come or to settle: kept, and read when spans are. Costs the caller
-        nothing."""
-        self._records.extend(records)
+    def hear(self, key: Key, read: Callable[[], LogRecord]) -> None:
+        """A record with contents of the span ``key``, for when that has ended: ``read`` is called on our thread. Costs
+        the caller an append."""
+        if not self._worker.is_of_this_process:
+            self.begin()
+        self._contents.put(key, read)
 
     def opened(self, exporter: Exporting) -> None:
         self._exporters.add(exporter)
@@ -184,6 +186,7 @@ class Analyzer:
     def tick(self) -> bool:
         """Settle what is due; whether to look again."""
         self._count()
+        self._take({}, None)
         self._analysis.settle()
         self._shown = self._analysis.shown()
         return time.monotonic() < self._watched_until and not self._finishing
@@ -193,7 +196,7 @@ class Analyzer:
         if batch.unreadable:
             self._instruments.self_spans("unreadable", batch.unreadable)
         fresh = {key: span for key, span in batch.spans.items() if key not in self._results}
-        if fresh or self._records:
+        if fresh or self._contents:
             self._take(fresh, batch)
         self._analysis.settle()
         self._shown = self._analysis.shown()
@@ -219,8 +222,10 @@ class Analyzer:
                 return True
             return False
 
-        records = [self._records.popleft() for _ in range(len(self._records))]
-        found, calls = self._analysis.take(fresh, records, pace, enough)
+        logs = self._contents.take(fresh, self._results)
+        if not fresh and not logs:
+            return
+        found, calls = self._analysis.take(fresh, logs, pace, enough)
         for key in fresh:
             self._results[key] = found.get(key)
         if calls:
@@ -228,8 +233,7 @@ class Analyzer:
 
     def _drain(self) -> None:
         self._count()
-        if self._records:
-            self._take({}, None)
+        self._take({}, None)
         self._analysis.settle()
         self._analysis.drain()
         self._shown = self._analysis.shown()
@@ -242,6 +246,7 @@ class Analyzer:
             batch = self._passed.popleft()
             new = [key for key in batch.spans if key not in self._results]
             self._results.update(dict.fromkeys(new))
+            self._contents.forget(new)
             self._instruments.self_spans("dropped", len(new))
         self._forget()
 

@@ -11,6 +11,7 @@ from opentelemetry import trace
 
 from otel_ctx.live import analyzer as analysis
 from otel_ctx.live.faults import survive
+from otel_ctx.live.log_records import stop_listening
 from otel_ctx.live.pipelines import active_processor, processors
 from otel_ctx.live.processor import ContextSpanProcessor
 from otel_ctx.live.settings import LiveSettings, live_settings, name_once
@@ -30,6 +31,7 @@ def install(
     **options: Any,
 ) -> bool:
     """Enrich what the exporters of ``provider`` (None: the global one) send; also those that are added to it later.
+    Contents that come in log records are heard at the global LoggerProvider, and never sent by us.
 
     To be called when the provider is set up; again does no harm. True where spans will be enriched. Never raises.
     ``options`` are the fields of LiveSettings.
@@ -52,6 +54,7 @@ def uninstall(provider: TracerProvider | None = None) -> None:
             _uninstall(around)
         _installed[:] = [ref(around) for around in known if _added(around)]
         if not _installed:
+            stop_listening()
             analysis.release()
     except BaseException as error:
         survive(error, "uninstalling")
@@ -70,7 +73,7 @@ def _install(provider: TracerProvider, settings: LiveSettings, meter_provider: M
     if there:
         processor = there[0]
     else:
-        processor = ContextSpanProcessor(settings=settings, meter_provider=meter_provider)
+        processor = ContextSpanProcessor(settings=settings, meter_provider=meter_provider, hears=True)
         add: Any = provider.add_span_processor  # type: ignore[attr-defined]  # of the SDK's, and of vendors' proxies
         # Phoenix would take its own exporter away for the first processor that is added.
         keep = {"replace_default_processor": False}

@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_ctx.live.analyzer import Analyzer, shared
 from otel_ctx.live.exporter import ContextSpanExporter, DeferredExporter, queue_before
 from otel_ctx.live.faults import survive
+from otel_ctx.live.log_records import listen
 from otel_ctx.live.pipelines import Slot, place_of, processors, slot_of
 from otel_ctx.live.settings import LiveSettings, live_settings, name_once
 
@@ -49,6 +50,8 @@ class ContextSpanProcessor(SpanProcessor):
     its event loop: there the exporter is given its spans by a thread of ours, about 200 ms later (``mode="sync"``
     leaves it on the application's thread). What is held in memory for a test is looked at at once, and so is
     enriched at once.
+
+    ``hears``: also take contents from the log records of the global LoggerProvider, as ``install()`` does.
     """
 
     def __init__(
@@ -58,9 +61,11 @@ class ContextSpanProcessor(SpanProcessor):
         settings: LiveSettings | None = None,
         meter_provider: MeterProvider | None = None,
         analyzer: Analyzer | None = None,
+        hears: bool = False,
         **options: Any,
     ) -> None:
         self._settings = live_settings(settings, options)
+        self._hears = hears
         self._analyzer = (
             None if self._settings.disabled else analyzer or shared(self._settings, meter_provider)
         )
@@ -113,6 +118,8 @@ class ContextSpanProcessor(SpanProcessor):
         """Wrap the exporters under ``around``, the processor that the provider calls, which are not wrapped yet."""
         if self._analyzer is None or not isinstance(around, SpanProcessor):
             return
+        if self._hears:
+            listen(self._analyzer)
         try:
             own = {id(p) for p in processors(self)}  # a pipeline of ours is no other's
             with _looking:
