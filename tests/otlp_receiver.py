@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -38,10 +39,22 @@ class OtlpReceiver(Loopback):
         """Each as often as it was exported."""
         return [
             metric
-            for body in self._of("/v1/metrics")
-            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics
+            for request in self.metric_requests()
+            for resource in request.resource_metrics
             for scope in resource.scope_metrics
             for metric in scope.metrics
+        ]
+
+    def metric_requests(self) -> list[ExportMetricsServiceRequest]:
+        return [ExportMetricsServiceRequest.FromString(body) for body in self._of("/v1/metrics")]
+
+    def log_records(self) -> list[Any]:
+        return [
+            record
+            for body in self._of("/v1/logs")
+            for resource in ExportLogsServiceRequest.FromString(body).resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
         ]
 
     def _of(self, path: str) -> Iterator[bytes]:

@@ -68,7 +68,8 @@ class ContextCompletionHook:
 def _record(
     key: tuple[str, str], contents: Mapping[str, Sequence[Any]], span: Any, time_unix_nano: int
 ) -> LogRecord:
-    """The event that the instrumentation would have emitted with these contents."""
+    """The event that the instrumentation would have emitted with these contents. Called when the span has ended."""
+    told = {k: v for k, v in (getattr(span, "attributes", None) or {}).items() if k.startswith("gen_ai.")}
     scope = getattr(span, "instrumentation_scope", None)
     return LogRecord(
         trace_id=key[0],
@@ -76,7 +77,7 @@ def _record(
         name=_DETAILS,
         time_unix_nano=time_unix_nano,
         body=None,
-        attributes={name: [_plain(item) for item in items] for name, items in contents.items() if items},
+        attributes=told | {name: [_plain(item) for item in items] for name, items in contents.items() if items},
         scope_name=getattr(scope, "name", "") or "",
         scope_version=getattr(scope, "version", "") or "",
         resource=dict(getattr(getattr(span, "resource", None), "attributes", None) or {}),
