@@ -57,6 +57,10 @@ class OtlpReceiver(Loopback):
             for record in scope.log_records
         ]
 
+    def texts(self) -> list[str]:
+        """All that arrived, read as text: strings stand in protobuf as they are."""
+        return [body.decode("utf-8", "replace") for _, body in self._bodies]
+
     def _of(self, path: str) -> Iterator[bytes]:
         return (body for at, body in self._bodies if at == path)
 

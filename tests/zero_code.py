@@ -13,12 +13,12 @@ import sys
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import distributions
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 from typing import Any
 
 from tests.otlp_receiver import OtlpReceiver
-from tests.provider_stub import Request
+from tests.provider_stub import ProviderStub, Request
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = ROOT / "examples" / "zero_code"
@@ -27,9 +27,11 @@ GENAI = "opentelemetry-instrumentation-genai-openai"
 INSTRUMENTORS = "opentelemetry_instrumentor"
 
 
-def installed(folder: Path, only: Collection[str] = (GENAI,), ours: bool = True) -> None:
+def installed(
+    folder: Path, only: Collection[str] = (GENAI,), ours: bool = True, hidden: Collection[str] = ()
+) -> None:
     """Write into ``folder`` what makes Python see the entry points of this checkout (unless not ``ours``), and of the
-    instrumentations only those that are named: earlier on the path, a distribution hides one of the same name."""
+    instrumentations ``only`` those that are named: earlier on the path, a distribution hides one of the same name."""
     points = PROJECT["entry-points"] if ours else {}
     text = "".join(
         f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items())
@@ -38,9 +40,17 @@ def installed(folder: Path, only: Collection[str] = (GENAI,), ours: bool = True)
     _distribution(folder, PROJECT["name"], PROJECT["version"], text)
     for known in distributions():
         name = known.metadata["Name"]
-        if name != PROJECT["name"] and name not in only:
-            if any(point.group == INSTRUMENTORS for point in known.entry_points):
-                _distribution(folder, name, known.version, "")
+        if name == PROJECT["name"] or name in only:
+            continue
+        if name in hidden or any(point.group == INSTRUMENTORS for point in known.entry_points):
+            _distribution(folder, name, known.version, "")
+
+
+def ahead(folder: Path, name: str) -> None:
+    """Write into ``folder`` the entry points of the distribution ``name``: with it first on the path, they are loaded
+    before all others."""
+    known = distribution(name)
+    _distribution(folder, name, known.version, known.read_text("entry_points.txt") or "")
 
 
 def _distribution(folder: Path, name: str, version: str, entry_points: str) -> None:
@@ -77,10 +87,13 @@ class Run:
     collector: OtlpReceiver
 
     @property
+    def spans(self) -> list[Any]:
+        return sorted(self.collector.spans(), key=lambda span: span.start_time_unix_nano)
+
+    @property
     def calls(self) -> list[dict[str, Any]]:
         """The attributes of each span that a model call has, in the order of their starts."""
-        spans = sorted(self.collector.spans(), key=lambda span: span.start_time_unix_nano)
-        return [a for a in map(attributes, spans) if "gen_ai.request.model" in a]
+        return [a for a in map(attributes, self.spans) if "gen_ai.request.model" in a]
 
     def metric(self, name: str) -> int:
         """The sum of a counter over its series, as last exported by each process."""
@@ -115,7 +128,28 @@ def resource_metrics(collector: OtlpReceiver) -> Iterator[tuple[str, Any]]:
                     yield str(resource.resource), metric
 
 
-def run(command: Sequence[str | Path], env: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=folder, env=dict(env), capture_output=True, text=True, timeout=120, check=False
-    )
+def start(
+    script: str | Path,
+    folder: Path,
+    more: Mapping[str, str] | None = None,
+    *,
+    path: Sequence[Path] = (),
+    **distributions: Any,
+) -> Run:
+    """Run ``script`` of examples/zero_code, or another one, to its end. ``path`` comes before all; ``distributions`` are
+    the options of ``installed``."""
+    site = folder / "site"
+    installed(site, **distributions)
+    with ProviderStub() as provider, OtlpReceiver() as collector:
+        env = environment(site, provider.url, collector.url, more or {})
+        env["PYTHONPATH"] = os.pathsep.join([*map(str, path), env["PYTHONPATH"]])
+        done = subprocess.run(
+            ["sh", SCRIPTS / script],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Run(done.returncode, done.stdout, done.stderr, provider.requests, collector)
