@@ -3,7 +3,11 @@
 from openai import OpenAI
 
 SYSTEM = "You are the support agent of the shop Larkspur. Answer briefly, and never promise a refund."
-QUESTIONS = ("Until when can I return the blue jacket?", "And a tent that I have used?", "Who pays for the parcel?")
+QUESTIONS = (
+    "Until when can I return the blue jacket?",
+    "And a tent that I have used?",
+    "Who pays for the parcel?",
+)
 
 client = OpenAI()  # reads OPENAI_API_KEY and OPENAI_BASE_URL
 messages = [{"role": "system", "content": SYSTEM}]

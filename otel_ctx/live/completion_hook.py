@@ -19,7 +19,9 @@ from otel_ctx.live.settings import LiveSettings, live_settings
 from otel_ctx.model import LogRecord
 
 _DETAILS = "gen_ai.client.inference.operation.details"  # the event that holds the same, where it is recorded
-_SUMS = frozenset({"create_agent", "invoke_agent", "invoke_workflow", "execute_tool"})  # of other calls, or of none
+_SUMS = frozenset(
+    {"create_agent", "invoke_agent", "invoke_workflow", "execute_tool"}
+)  # of other calls, or of none
 
 
 class ContextCompletionHook:
@@ -56,7 +58,9 @@ class ContextCompletionHook:
             }
             if not any(contents.values()):
                 return
-            if not self._installed:  # here there is a provider; when the hook was made there may have been none
+            if (
+                not self._installed
+            ):  # here there is a provider; when the hook was made there may have been none
                 self._installed = True
                 install(settings=self._settings)
             key = (f"{context.trace_id:032x}", f"{context.span_id:016x}")
@@ -77,7 +81,8 @@ def _record(
         name=_DETAILS,
         time_unix_nano=time_unix_nano,
         body=None,
-        attributes=told | {name: [_plain(item) for item in items] for name, items in contents.items() if items},
+        attributes=told
+        | {name: [_plain(item) for item in items] for name, items in contents.items() if items},
         scope_name=getattr(scope, "name", "") or "",
         scope_version=getattr(scope, "version", "") or "",
         resource=dict(getattr(getattr(span, "resource", None), "attributes", None) or {}),

@@ -93,7 +93,11 @@ def _named(name: str) -> SpanExporter:
     wanted = entry_point_of(name, os.environ)
     point = next(iter(entry_points(group=GROUP, name=wanted)), None)
     if point is None:
-        name_once([f"no span is sent: the exporter {wanted} is not installed (package {_PACKAGES.get(wanted, '?')})"])
+        name_once(
+            [
+                f"no span is sent: the exporter {wanted} is not installed (package {_PACKAGES.get(wanted, '?')})"
+            ]
+        )
         return _Nowhere()
     try:
         exporter: SpanExporter = point.load()()
@@ -115,5 +119,7 @@ def _from_file(options: Mapping[str, Any]) -> SpanExporter:
         return made
     except Exception as error:
         name = ", ".join(map(str, options))
-        name_once([f"no span is sent: the exporter {name} cannot be made from the file ({type(error).__name__})"])
+        name_once(
+            [f"no span is sent: the exporter {name} cannot be made from the file ({type(error).__name__})"]
+        )
         return _Nowhere()
