@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.metadata import Distribution
 from importlib.resources import files
+from typing import Any
 
 from otel_ctx.findings.switches import fix_for, fix_for_double
 
@@ -70,7 +71,11 @@ def table() -> tuple[_Row, ...]:
     rows = tomllib.loads(files(__package__).joinpath("instrumentations.toml").read_text("utf-8"))[
         "instrumentation"
     ]
-    return tuple(_Row(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}) for row in rows)
+    return tuple(_Row(**_row(row)) for row in rows)
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
 def instrumentations(

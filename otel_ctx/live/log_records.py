@@ -17,7 +17,7 @@ from otel_ctx.live.settings import LiveSettings, live_settings
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
-    from opentelemetry.sdk._logs import ReadableLogRecord
+    from opentelemetry.sdk._logs import ReadWriteLogRecord
 
 _OURS = "gen_ai."  # what the names of events begin with that hold contents
 _SAMPLED = 1
@@ -34,18 +34,19 @@ class ContextLogRecordProcessor(LogRecordProcessor):
         chosen = live_settings(settings, options)
         self.analyzer = None if chosen.disabled else analyzer or shared(chosen, None)
 
-    def on_emit(self, log_record: ReadableLogRecord) -> None:
+    def on_emit(self, log_record: ReadWriteLogRecord) -> None:
         analyzer = self.analyzer
         if analyzer is None:
             return
         try:
-            record = log_record.log_record
+            emitted: Any = log_record  # read by its names, as one that is exported is
+            record = emitted.log_record
             if not _is_content(record):
                 return
             if record.trace_id and not int(record.trace_flags or 0) & _SAMPLED:
                 return  # no span will come
             key = (f"{record.trace_id or 0:032x}", f"{record.span_id:016x}" if record.span_id else "")
-            analyzer.hear(key, partial(log_record_of, log_record))
+            analyzer.hear(key, partial(log_record_of, emitted))
         except BaseException as error:
             survive(error, "taking a log record")
 
