@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -187,6 +188,21 @@ def test_contents_in_log_records_are_contents_of_their_span(app: App) -> None:
     assert app.counts("otelctx.context.segment.tokens") == pytest.approx(said["otelctx.context.usage"])
 
 
+def test_two_threads_that_start_to_listen_add_one(app: App) -> None:
+    both = threading.Barrier(8)
+
+    def start() -> None:
+        both.wait(60)
+        listen(app.analyzer, app.logs)
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(app.logs._multi_log_record_processor._log_record_processors) == 1
+
+
 def test_contents_that_come_after_their_span_are_there_when_it_settles(app: App) -> None:
     listen(app.analyzer, app.logs)
     app.call(after=True)
@@ -246,6 +262,26 @@ def test_uninstall_takes_it_out() -> None:
         assert len(logs._multi_log_record_processor._log_record_processors) == 1
         uninstall(provider)
     provider.shutdown()
+
+
+def test_a_vendors_provider_may_have_no_hash_and_other_insides(app: App) -> None:
+    class Vendors:
+        __hash__ = None  # type: ignore[assignment]  # as of a dataclass that can be compared
+
+        def __init__(self) -> None:
+            self.added: list[Any] = []
+
+        def add_log_record_processor(self, processor: Any) -> None:
+            self.added.append(processor)
+
+    provider: Any = Vendors()
+    assert listen(app.analyzer, provider)
+    stop_listening()
+    (ours,) = provider.added
+    assert ours.analyzer is None, "it cannot be taken out, and does nothing"
+    assert listen(app.analyzer, provider)
+    assert provider.added == [ours]
+    assert ours.analyzer is app.analyzer
 
 
 def test_a_provider_without_processors_is_left_alone(app: App) -> None:

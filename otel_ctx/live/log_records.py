@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, ref
 
 from opentelemetry._logs import get_logger_provider
 from opentelemetry.sdk._logs import LogRecordProcessor
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 _OURS = "gen_ai."  # what the names of events begin with that hold contents
 _SAMPLED = 1
-_listening: WeakKeyDictionary[LoggerProvider, ContextLogRecordProcessor] = WeakKeyDictionary()
+# Vendors' providers may be dataclasses, which have no hash: they are known by being the same object.
+_listening: list[tuple[ReferenceType[object], ContextLogRecordProcessor]] = []
+_adding = threading.Lock()  # heard twice, a message would be there twice
 
 
 class ContextLogRecordProcessor(LogRecordProcessor):
@@ -68,10 +72,8 @@ def listen(analyzer: Analyzer, provider: LoggerProvider | None = None) -> bool:
         around: Any = provider or get_logger_provider()
         if not hasattr(around, "add_log_record_processor"):
             return False
-        there = _listening.get(around)
-        if there is None:
-            there = _listening[around] = ContextLogRecordProcessor(analyzer=analyzer)
-            around.add_log_record_processor(there)
+        with _adding:
+            there = _listener(around, analyzer)
         there.analyzer = analyzer
         return True
     except BaseException as error:
@@ -79,18 +81,39 @@ def listen(analyzer: Analyzer, provider: LoggerProvider | None = None) -> bool:
         return False
 
 
+def _listener(around: Any, analyzer: Analyzer) -> ContextLogRecordProcessor:
+    there = next((processor for known, processor in _listening if known() is around), None)
+    if there is None:
+        there = ContextLogRecordProcessor(analyzer=analyzer)
+        _listening.append((ref(around), there))
+        around.add_log_record_processor(there)
+    return there
+
+
 def stop_listening() -> None:
     """Undo ``listen``, everywhere. A processor that cannot be taken out stays, and does nothing."""
-    for provider, processor in list(_listening.items()):
+    stays = []
+    for provider, processor in _listening:
         processor.analyzer = None
-        around: Any = getattr(provider, "_multi_log_record_processor", None)
+        around: Any = getattr(provider(), "_multi_log_record_processor", None)
         members = getattr(around, "_log_record_processors", None)
         if isinstance(members, tuple) and processor in members:
             with getattr(around, "_lock", None) or nullcontext():
                 around._log_record_processors = tuple(p for p in members if p is not processor)
-            del _listening[provider]
+        elif provider() is not None:
+            stays.append((provider, processor))
+    _listening[:] = stays
 
 
 def _is_content(record: Any) -> bool:
     name = getattr(record, "event_name", None) or (record.attributes or {}).get("event.name")
     return isinstance(name, str) and name.startswith(_OURS)
+
+
+def _renew_lock() -> None:
+    global _adding
+    _adding = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
