@@ -93,6 +93,14 @@ def test_two_ways_say_the_same(run: Callable[[str], Run]) -> None:
     assert list(map(figures, run("hook.sh").calls)) == list(map(figures, run("log_records.sh").calls))
 
 
+def test_each_script_is_tested_and_described() -> None:
+    page = (SCRIPTS.parent / "README.md").read_text("utf-8")
+    scripts = {path.name for path in SCRIPTS.glob("*.sh")}
+
+    assert scripts == {*WAYS, "prefork.sh"}
+    assert [name for name in sorted(scripts) if f"(zero_code/{name})" not in page] == []
+
+
 # ---- no text of a prompt
 
 

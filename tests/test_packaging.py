@@ -154,3 +154,31 @@ def test_every_runtime_dependency_is_justified_in_agents_md() -> None:
     justified = set(re.findall(r"^\| `([a-z-]+)` \|", agents, re.MULTILINE))
 
     assert justified == {requirement.name for requirement in requirements(PROJECT["dependencies"])}
+
+
+# ---- entry points
+
+
+def test_the_wheel_says_what_others_may_load(wheel: Path) -> None:
+    """And no distro or configurator: the first that is found is taken, and it would be ours instead of the user's."""
+    groups = re.findall(r"^\[(.+)\]$", read(wheel, "entry_points.txt"), re.MULTILINE)
+
+    assert set(groups) == {
+        "console_scripts",
+        "opentelemetry_genai_completion_hook",
+        "opentelemetry_instrumentor",
+        "opentelemetry_traces_exporter",
+    }
+
+
+@pytest.mark.parametrize("group", PROJECT["entry-points"])
+def test_an_entry_point_loads_without_the_package_that_asks_for_it(group: str) -> None:
+    (value,) = PROJECT["entry-points"][group].values()
+    module, _, name = value.partition(":")
+    code = (
+        f"import sys, {module} as m; assert callable(m.{name}); "
+        "print([n for n in sys.modules if n.startswith(('opentelemetry.instrumentation', 'opentelemetry.util.genai'))])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+
+    assert (run.stdout, run.stderr) == ("[]\n", "")
