@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -157,13 +158,13 @@ class App:
         self.provider.force_flush()
         return [dict(span.attributes or {}) for span in self.kept.get_finished_spans()]
 
-    def counts(self, metric: str) -> int:
+    def counts(self, metric: str, category: str | None = None) -> int:
         data = self.reader.get_metrics_data()
         metrics = (
             [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics] if data else []
         )
         points: list[Any] = [p for m in metrics if m.name == metric for p in m.data.data_points]
-        return sum(point.value for point in points)
+        return sum(p.value for p in points if category in (None, p.attributes.get("category")))
 
 
 @pytest.fixture
@@ -188,8 +189,15 @@ def test_contents_in_log_records_are_contents_of_their_span(app: App) -> None:
     assert app.counts("otelctx.context.segment.tokens") == pytest.approx(said["otelctx.context.usage"])
 
 
-def test_two_threads_that_start_to_listen_add_one(app: App) -> None:
+def test_threads_that_start_to_listen_add_one(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     both = threading.Barrier(8)
+
+    class Slow(ContextLogRecordProcessor):
+        def __init__(self, **options: Any) -> None:
+            time.sleep(0.02)  # the others come meanwhile
+            super().__init__(**options)
+
+    monkeypatch.setattr(log_records, "ContextLogRecordProcessor", Slow)
 
     def start() -> None:
         both.wait(60)
@@ -211,7 +219,7 @@ def test_contents_that_come_after_their_span_are_there_when_it_settles(app: App)
     assert "otelctx.segments.user.tokens" not in said
     assert said["otelctx.provisional"] is True
     app.analyzer.drain()
-    assert app.counts("otelctx.context.segment.tokens") > 0
+    assert app.counts("otelctx.context.segment.tokens", "user") > 0
     assert app.counts("otelctx.calls") == 1
 
 
