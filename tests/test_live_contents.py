@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,7 @@ from otel_ctx.live.contents import Contents
 from otel_ctx.live.install import install, uninstall
 from otel_ctx.live.instrumentor import ContextInstrumentor
 from otel_ctx.live.log_records import ContextLogRecordProcessor, listen, stop_listening
+from otel_ctx.live.pipelines import Queue
 from otel_ctx.live.processor import ContextSpanProcessor
 from otel_ctx.live.settings import LiveSettings
 from otel_ctx.model import LogRecord
@@ -270,6 +272,29 @@ def test_uninstall_takes_it_out() -> None:
         assert len(logs._multi_log_record_processor._log_record_processors) == 1
         uninstall(provider)
     provider.shutdown()
+
+
+def test_contents_of_a_span_that_goes_out_as_it_is_are_not_kept(app: App) -> None:
+    listen(app.analyzer, app.logs)
+    full = Queue(deque([None] * 10), 10)  # type: ignore[list-item]
+    span = app.provider.get_tracer("t").start_span("chat", attributes=CALL)
+    with trace.use_span(span):
+        app.logs.get_logger("t").emit(ApiLogRecord(event_name="gen_ai.user.message", body={"content": TEXT}))
+    app.analyzer.drain()
+    assert app.analyzer._contents, "it waits"
+    assert app.analyzer.enrich([span], full) == [None]  # type: ignore[list-item]
+    app.analyzer.drain()
+    assert not app.analyzer._contents
+    span.end()
+
+
+def test_contents_in_a_fork_that_python_does_not_know_of(app: App) -> None:
+    """There no handler has begun anew: the first content does, not the span behind it, which would forget it."""
+    listen(app.analyzer, app.logs)
+    app.analyzer._worker._pid = -1
+    app.call()
+
+    assert app.said[0]["otelctx.segments.user.tokens"] > 0
 
 
 def test_a_vendors_provider_may_have_no_hash_and_other_insides(app: App) -> None:
