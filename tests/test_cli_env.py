@@ -31,6 +31,9 @@ class Fake(Distribution):
             "entry_points.txt": points,
         }
 
+    def __repr__(self) -> str:
+        return str(self.metadata["Name"])
+
     def read_text(self, filename: str) -> str | None:
         return self._files.get(filename)
 

@@ -282,7 +282,9 @@ def test_contents_of_a_span_that_goes_out_as_it_is_are_not_kept(app: App) -> Non
         app.logs.get_logger("t").emit(ApiLogRecord(event_name="gen_ai.user.message", body={"content": TEXT}))
     app.analyzer.drain()
     assert app.analyzer._contents, "it waits"
+    app.analyzer.hold()  # as if it were busy
     assert app.analyzer.enrich([span], full) == [None]  # type: ignore[list-item]
+    app.analyzer.let_go()
     app.analyzer.drain()
     assert not app.analyzer._contents
     span.end()
