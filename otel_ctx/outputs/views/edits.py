@@ -1,0 +1,131 @@
+"""Two texts side by side, word by word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from otel_ctx.outputs.views.align import aligned
+
+_MOST = 200_000  # characters between the common ends that are compared word by word
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_LETTERS = re.compile(r"\w+")
+_LONGEST = 40  # characters of a word
+
+
+class Edit(NamedTuple):
+    """``start``: in the old text of what is the same or removed, in the new one of what is added. ``left_out``: characters
+    of an equal text that an excerpt does not show, before its last half."""
+
+    op: Literal["same", "removed", "added"]
+    text: str
+    start: int
+    left_out: int = 0
+
+
+def edits(old: str, new: str) -> tuple[Edit, ...]:
+    """From ``old`` to ``new``: what is the same, removed and added, in reading order. Of very long texts the middle is
+    one change. The texts of "same" and "removed" join to ``old``, those of "same" and "added" to ``new``."""
+    head = common_start(old, new)
+    tail = common_end(old, new, head)
+    end_old, end_new = len(old) - tail, len(new) - tail
+    # A word is not cut in two: what changes is read as a whole.
+    back = _letters(old[max(head - _LONGEST, 0) : head][::-1])
+    if back < _LONGEST and (_letters(old[head:end_old][:1]) or _letters(new[head:end_new][:1])):
+        head -= back
+    on = _letters(old[end_old:][:_LONGEST])
+    if on < _LONGEST and (_letters(old[head:end_old][-1:]) or _letters(new[head:end_new][-1:])):
+        end_old, end_new = end_old + on, end_new + on
+    out = [Edit("same", old[:head], 0)] if head else []
+    out += _middle(old[head:end_old], new[head:end_new], head)
+    if end_old < len(old):
+        out.append(Edit("same", old[end_old:], end_old))
+    return tuple(_joined(out))
+
+
+def _letters(text: str) -> int:
+    """How many letters and digits it starts with."""
+    found = _LETTERS.match(text)
+    return found.end() if found else 0
+
+
+def _middle(old: str, new: str, start: int) -> Iterator[Edit]:
+    if len(old) + len(new) > _MOST:
+        pairs: list[tuple[int, int]] = []
+        words_old, words_new = [old], [new]
+    else:
+        words_old, words_new = _WORD.findall(old), _WORD.findall(new)
+        pairs = _bridged(aligned(words_old, words_new), words_old, words_new)
+    at_old, at_new = start, start
+    i = j = 0
+    for next_i, next_j in [*pairs, (len(words_old), len(words_new))]:
+        removed, added = "".join(words_old[i:next_i]), "".join(words_new[j:next_j])
+        if removed:
+            yield Edit("removed", removed, at_old)
+        if added:
+            yield Edit("added", added, at_new)
+        at_old, at_new = at_old + len(removed), at_new + len(added)
+        if next_i < len(words_old):
+            same = words_old[next_i]
+            yield Edit("same", same, at_old)
+            at_old, at_new = at_old + len(same), at_new + len(same)
+        i, j = next_i + 1, next_j + 1
+
+
+def _bridged(pairs: list[tuple[int, int]], old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Without equal blanks that stand alone between two changes."""
+    ends = [(-1, -1), *pairs, (len(old), len(new))]
+    kept = []
+    for before, (i, j), after in zip(ends[:-2], pairs, ends[2:], strict=True):
+        alone = before != (i - 1, j - 1) and after != (i + 1, j + 1)
+        if not (alone and old[i].isspace()):
+            kept.append((i, j))
+    return kept
+
+
+def _joined(parts: Sequence[Edit]) -> Iterator[Edit]:
+    """Neighbours of one kind as one."""
+    for op, group in groupby(parts, key=lambda part: part.op):
+        first, *rest = group
+        yield Edit(op, "".join((first.text, *(part.text for part in rest))), first.start)
+
+
+def excerpt(parts: Sequence[Edit], around: int = 40) -> tuple[Edit, ...]:
+    """The same with no more than ``around`` characters of equal text beside a change."""
+    out = []
+    for n, part in enumerate(parts):
+        first, last = n == 0, n == len(parts) - 1
+        room = (0 if first else around) + (0 if last else around)
+        if part.op != "same" or len(part.text) <= room:
+            out.append(part)
+            continue
+        head = "" if first else part.text[:around]
+        tail = "" if last else part.text[len(part.text) - around :]
+        out.append(Edit("same", head + tail, part.start, len(part.text) - len(head) - len(tail)))
+    return tuple(out)
+
+
+def common_start(a: str, b: str) -> int:
+    """Length of the common beginning, by halving: a few comparisons of slices, not a loop over characters."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_end(a: str, b: str, start: int) -> int:
+    """How many characters both end with, of those behind ``start``."""
+    low, high = 0, min(len(a), len(b)) - start
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
