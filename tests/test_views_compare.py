@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from otel_ctx.model import Completeness, Reading, Segment, Usage
 from otel_ctx.outputs.views.align import aligned, rising
-from otel_ctx.outputs.views.compare import Comparison, compare, summary
+from otel_ctx.outputs.views.compare import Comparison, compare
 from otel_ctx.outputs.views.edits import Edit, common_end, common_start, edits, excerpt
+from otel_ctx.outputs.views.summary import summary
 from tests.test_text import Builder
 
 # ---- alignment

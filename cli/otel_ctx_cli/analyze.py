@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from otel_ctx_cli.asking import Question, question_options
 from otel_ctx_cli.main import Failure
-from otel_ctx_cli.reading import analysed, input_options, no_collector, one_of, rules_option, rules_text
+from otel_ctx_cli.reading import no_collector, one_of
 from otel_ctx_cli.version import version_option
-from otel_ctx_cli.writing import replace, writable
+from otel_ctx_cli.writing import check_target, replace
 
 if TYPE_CHECKING:
     from otel_ctx.model import Analysis, Finding
     from otel_ctx.outputs.report import Inputs
+    from otel_ctx.reports import Report
 
 # As in otel_ctx, which --help does not wait for.
 _SEVERITIES = ("error", "warning", "info")
@@ -31,7 +33,6 @@ _KINDS = (
 )  # fmt: skip
 _GATE_MET = 1
 _NAMED = 5  # models on one line of stderr
-_UNITS = {"k": 1_000, "m": 1_000_000}
 
 
 # ---- options
@@ -46,46 +47,35 @@ def _kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     return frozenset(values)
 
 
-def _windows(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, int]:
-    windows = {}
-    for value in values:
-        model, tokens = _pair(value, "MODEL=TOKENS, as in gpt-x=128000 or 'claude-*=200k'")
-        unit = _UNITS.get(tokens[-1].lower(), 1)
-        digits = tokens[:-1] if unit > 1 else tokens
-        try:
-            windows[model] = int(digits.replace(",", "")) * unit
-        except ValueError:
-            raise click.BadParameter(f"{tokens!r} is no number of tokens, as 128000 and 200k are.") from None
-        if windows[model] <= 0:
-            raise click.BadParameter(f"a window of {tokens} tokens holds nothing.")
-    return windows
-
-
-def _models(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str]:
-    return dict(_pair(value, "NAME=MODEL, as in my-deployment=gpt-x") for value in values)
-
-
-def _pair(value: str, form: str) -> tuple[str, str]:
-    # The last "=": names of deployments may hold one, tokens and models do not.
-    name, _, said = value.rpartition("=")
-    if not name.strip() or not said.strip():
-        raise click.BadParameter(f"{value!r} is not {form}.")
-    return name.strip(), said.strip()
-
-
 @click.command(
     short_help="Read dumps of spans and report what was found.",
     no_args_is_help=True,
     epilog=f"Kinds of findings, for --ignore: {', '.join(_KINDS)}.",
 )
-@input_options
+@question_options
 @click.option(
     "--json", "json_path", metavar="FILE", type=click.Path(), help="Write the report as JSON; - is stdout."
 )
 @click.option(
-    "--include-text", is_flag=True, help="Put the prompts' text into the JSON. Without it, none is there."
+    "--md",
+    "md_path",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write a short summary in Markdown, for a pull request.",
 )
-@click.option("--redact", is_flag=True, help="Show no prompt text on the screen.")
+@click.option(
+    "--html",
+    "html_path",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write the interactive report: one file, no network.",
+)
+@click.option(
+    "--include-text",
+    is_flag=True,
+    help="Put the prompts' text into the JSON and the Markdown. Without it, none is there.",
+)
+@click.option("--redact", is_flag=True, help="Show no prompt text on the screen, nor in the HTML.")
 @click.option(
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 where a finding is at least this severe."
 )
@@ -96,23 +86,6 @@ def _pair(value: str, form: str) -> tuple[str, str]:
     callback=_kinds,
     help="Leave findings of this kind out, at this path only or anywhere (kinds: below).",
 )
-@click.option(
-    "--limit",
-    "windows",
-    metavar="MODEL=TOKENS",
-    multiple=True,
-    callback=_windows,
-    help="Context window of a model; * stands for anything.",
-)
-@click.option(
-    "--model",
-    "models",
-    metavar="NAME=MODEL",
-    multiple=True,
-    callback=_models,
-    help="The model behind a deployment's name.",
-)
-@rules_option
 @click.option(
     "--baseline",
     "baseline_path",
@@ -130,17 +103,14 @@ def _pair(value: str, form: str) -> tuple[str, str]:
 @click.pass_context
 def command(
     context: click.Context,
-    paths: tuple[str, ...],
+    question: Question,
     json_path: str | None,
+    md_path: str | None,
+    html_path: str | None,
     include_text: bool,
     redact: bool,
-    format_: str | None,
-    contents: tuple[str, ...],
     fail_on: str | None,
     ignore: frozenset[str],
-    windows: Mapping[str, int],
-    models: Mapping[str, str],
-    rules_path: str | None,
     baseline_path: str | None,
     watch: bool,
     verbose: int,
@@ -149,57 +119,70 @@ def command(
     prompt's prefix broke.
 
     PATH is a file, a folder, or - for standard input. The format is told from the content; .gz is unpacked.
+
+    \b
+    Examples:
+      otelctx analyze dump.jsonl
+      otelctx analyze traces.jsonl logs.jsonl --agent planner --turn 3-
+      otelctx analyze dumps/ --json report.json --fail-on error
     """  # fmt: skip
-    if include_text and json_path is None:
-        raise click.UsageError("--include-text is about the JSON: it needs --json FILE.")
+    files = {"--json": json_path, "--md": md_path, "--html": html_path}
+    if include_text and json_path is None and md_path is None:
+        raise click.UsageError(
+            "--include-text is about the JSON and the Markdown: it needs --json or --md FILE."
+        )
     if include_text and redact:
         raise click.UsageError("--include-text and --redact contradict each other.")
-    if watch and (json_path is not None or fail_on is not None or "-" in paths):
+    if watch and (any(files.values()) or fail_on is not None or "-" in question.paths):
         raise click.UsageError(
-            "--watch prints reports: it goes neither with --json nor --fail-on nor standard input."
+            "--watch prints reports: it goes neither with files nor --fail-on nor standard input."
         )
-    if json_path not in (None, "-"):
-        writable(Path(str(json_path)), paths)
+    if list(files.values()).count("-") > 1:
+        raise click.UsageError("standard output takes one of --json, --md and --html.")
+    for option, path in files.items():
+        check_target(path, question.paths, option)
 
-    from otel_ctx.context import Limits
-    from otel_ctx.engine import Settings
     from otel_ctx.outputs.escape import escape
-    from otel_ctx.outputs.report import build, dumps, reconcile
+    from otel_ctx.outputs.report import reconcile
 
     accepted = _accepted(baseline_path)
-    settings = Settings(
-        limits=Limits(windows=windows, models=models), ignore=ignore, rules_override=rules_text(rules_path)
-    )
+    settings = question.settings(ignore)
     if watch:
         _watch(
-            paths,
-            lambda: _print(*analysed(paths, format_, contents, settings), verbose, show_text=not redact),
+            question.paths,
+            lambda: _print(question.narrowed(question.whole(settings)), verbose, show_text=not redact),
         )
         return
+    whole = question.whole(settings)
+    for words in _unused(whole.analysis, question.windows, question.models):
+        click.echo(escape(words), err=True)
+    report = question.narrowed(whole)
     with no_collector():
-        analysis, inputs = analysed(paths, format_, contents, settings)
-        reconcile(analysis.readings)
-        for words in _unused(analysis, windows, models):
-            click.echo(escape(words), err=True)
-        if json_path is not None:
-            data = dumps(build(analysis, inputs, include_text=include_text))
-        if json_path == "-":
+        reconcile(report.calls)
+        texts = {
+            "--json": lambda: report.to_json(include_text=include_text),
+            "--md": lambda: report.to_md(include_text=include_text),
+            "--html": lambda: report.to_html(redact=redact),
+        }
+        written = {path: texts[option]().encode() for option, path in files.items() if path is not None}
+        if "-" in written:
             from otel_ctx_cli.terminal import write
 
-            write(data)
+            write(written.pop("-"))
         else:
-            if json_path is not None:
-                replace(Path(json_path), data)
-            _print(analysis, inputs, verbose, show_text=not redact)
+            _print(report, verbose, show_text=not redact)
+        for path, data in written.items():
+            replace(Path(path), data)
     if fail_on is not None:
-        _gate(context, analysis, inputs, fail_on, accepted)
+        _gate(context, report.analysis, report.inputs, fail_on, accepted)
 
 
-def _print(analysis: Analysis, inputs: Inputs, verbose: int, *, show_text: bool) -> None:
+def _print(report: Report, verbose: int, *, show_text: bool) -> None:
     from otel_ctx.outputs.text import render
     from otel_ctx_cli.terminal import print_lines, width
 
-    print_lines(render(analysis, inputs, width=width(), verbose=verbose, show_text=show_text))
+    lines = render(report.analysis, report.inputs, width=width(), verbose=verbose, show_text=show_text)
+    print_lines(lines)
 
 
 def _watch(paths: Sequence[str], report: Callable[[], None]) -> None:

@@ -17,10 +17,16 @@ from otel_ctx_cli.version import version_option
 
 COMMANDS: Mapping[str, str] = {
     "analyze": "otel_ctx_cli.analyze",
+    "conversations": "otel_ctx_cli.conversations",
+    "tokens": "otel_ctx_cli.tokens",
+    "cache": "otel_ctx_cli.cache",
+    "diff": "otel_ctx_cli.diff",
+    "findings": "otel_ctx_cli.findings",
     "explain": "otel_ctx_cli.explain",
     "rules": "otel_ctx_cli.rules",
     "doctor": "otel_ctx_cli.doctor",
     "env": "otel_ctx_cli.env",
+    "demo": "otel_ctx_cli.demo",
 }
 
 _INTERRUPTED = 130  # what shells report for Ctrl-C; 1 would say that a gate was met

@@ -27,7 +27,7 @@ FORMATS = (
 # ---- what a command that reads may be given
 
 
-def _formats(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+def formats(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     if value is not None:
         from otel_ctx.inputs import format_names
 
@@ -55,7 +55,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--format",
             "format_",
             metavar="NAME",
-            callback=_formats,
+            callback=formats,
             help=f"The format of the input: {', '.join(FORMATS)}. [default: told by its content]",
         ),
         click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path()),
@@ -83,48 +83,17 @@ def analysed(
     paths: Sequence[str], format_: str | None, contents: Sequence[str], settings: Settings
 ) -> tuple[Analysis, Inputs]:
     """What ``paths`` hold. References are followed into their folders and into those of ``contents``."""
-    from dataclasses import replace
+    from otel_ctx.reports import report_of
 
-    from otel_ctx.engine import Engine
-    from otel_ctx.inputs import Skipped, Store, read
-    from otel_ctx.outputs.report import Inputs, Source
-
-    store = Store([*contents, *_folders(paths)])
-    engine = Engine(replace(settings, contents=store.fetch))
-    sources: dict[str, Source] = {}
-    skipped: list[tuple[str, Skipped]] = []
-    for batch in _shown(read(paths, format=format_, stdin=sys.stdin.buffer), paths):
-        engine.feed(batch.spans, batch.logs)
-        skipped += [(batch.source, s) for s in batch.skipped]
-        known = sources.get(batch.source)
-        sources[batch.source] = Source(
-            batch.source,
-            batch.format or (known.format if known else ""),
-            len(batch.spans) + (known.spans if known else 0),
-            len(batch.logs) + (known.log_records if known else 0),
-        )
-    # no telemetry, but read all the same: a record referred to it
-    referred = {
-        source for source in sources if not _holds_records(sources[source]) and _is_used(source, store.used)
-    }
-    return engine.close(), Inputs(
-        tuple(s for s in sources.values() if s.path not in referred),
-        tuple((s.where, s.why) for source, s in skipped if source not in referred),
+    report = report_of(
+        paths,
+        settings,
+        format_=format_,
+        contents=contents,
+        stdin=sys.stdin.buffer,
+        through=lambda batches: _shown(batches, paths),
     )
-
-
-def _holds_records(source: Any) -> bool:
-    return bool(source.spans or source.log_records)
-
-
-def _is_used(source: str, used: set[Path]) -> bool:
-    return bool(used) and Path(source).resolve() in used
-
-
-def _folders(paths: Sequence[str]) -> Iterator[Path]:
-    for path in paths:
-        if path not in ("", "-"):
-            yield Path(path) if Path(path).is_dir() else Path(path).parent
+    return report.analysis, report.inputs
 
 
 _PATIENCE = 1.0  # seconds without a sign of life

@@ -5,29 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-import click
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from otel_ctx.outputs.text import Line, Style
+    from otel_ctx.outputs.text import Line
 
 _WIDEST = 120  # longer lines are hard to read
+_WIDEST_TABLE = 200
 
-COLOURS: Mapping[Style, Mapping[str, Any]] = {
-    "title": {"bold": True, "underline": True},
-    "strong": {"bold": True},
-    "dim": {"dim": True},
-    "good": {"fg": "green"},
-    "notice": {"fg": "yellow"},
-    "alarm": {"fg": "red", "bold": True},
-    "chart": {"fg": "cyan"},
-    "removed": {"fg": "red"},
-    "added": {"fg": "green"},
-}
 # One column each, like what they stand for.
-_ASCII = str.maketrans("█▉▊▋▌▍▎▏░·–…→›└×", "########.|-~>>`x")
+_ASCII = str.maketrans("█▉▊▋▌▍▎▏▒░·–…→›└×│", "########+.|-~>>`x|")
 
 
 def width() -> int:
@@ -35,9 +23,17 @@ def width() -> int:
     return min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
 
 
+def wide() -> int:
+    """The same for tables and bars, which may be wider than what is read line by line."""
+    return min(shutil.get_terminal_size((80, 24)).columns, _WIDEST_TABLE)
+
+
 def print_lines(lines: Iterable[Line]) -> None:
-    colour = _colour()
-    text = "".join(_drawn(line, colour) + "\n" for line in lines)
+    from otel_ctx.outputs.text.ansi import coloured
+    from otel_ctx.outputs.text.layout import plain
+
+    drawn = coloured if _colour() else plain
+    text = "".join(drawn(line) + "\n" for line in lines)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -63,10 +59,3 @@ def _colour() -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _drawn(line: Line, colour: bool) -> str:
-    text = "".join(
-        click.style(run.text, **COLOURS[run.style]) if colour and run.style else run.text for run in line
-    )
-    return text.rstrip()

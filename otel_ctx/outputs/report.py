@@ -63,8 +63,8 @@ def build(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> 
         "schema": SCHEMA,
         "input": input_of(analysis, inputs),
         "calls": calls,
-        "conversations": [_conversation(c) for c in analysis.conversations],
-        "findings": [_finding(f, include_text) for f in analysis.findings],
+        "conversations": [conversation_of(c) for c in analysis.conversations],
+        "findings": [finding_of(f, include_text) for f in analysis.findings],
         "ignored": [{"kind": kind, "calls": calls} for kind, calls in analysis.ignored],
         "not_checked": [
             {"check": n.check, "why": n.why, "calls": list(n.calls)} for n in analysis.not_checked
@@ -288,7 +288,7 @@ _ROLES = frozenset({
 })  # fmt: skip
 
 
-def _name(name: str, text: TextOf | None) -> str:
+def name_of(name: str, text: TextOf | None = None) -> str:
     """A tool's name; what has not the form of one may be prompt text that strayed."""
     return name if not name or text is not None or _WORD.fullmatch(name) else "(no name)"
 
@@ -297,7 +297,7 @@ def _segment(s: Segment, text: TextOf | None) -> dict[str, Any]:
     out: dict[str, Any] = {
         "kind": s.kind,
         "role": s.role if s.role.lower() in _ROLES else None,
-        "name": _name(s.name, text) or None,
+        "name": name_of(s.name, text) or None,
         "path": s.path,
         "bytes": s.bytes,
         "tokens": s.tokens,
@@ -315,7 +315,7 @@ def _segment(s: Segment, text: TextOf | None) -> dict[str, Any]:
 # ---- the rest
 
 
-def _conversation(c: Conversation) -> dict[str, Any]:
+def conversation_of(c: Conversation) -> dict[str, Any]:
     return {
         "id": c.id,
         "parent": c.parent,
@@ -335,7 +335,7 @@ def _conversation(c: Conversation) -> dict[str, Any]:
     }
 
 
-def _finding(f: Finding, include_text: bool) -> dict[str, Any]:
+def finding_of(f: Finding, include_text: bool) -> dict[str, Any]:
     out: dict[str, Any] = {
         "kind": f.kind,
         "severity": f.severity,

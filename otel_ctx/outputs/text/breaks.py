@@ -25,7 +25,7 @@ from otel_ctx.outputs.text.view import View
 
 _SHOWN = 4
 _INDENT = 4
-_CHANGES = {"modified": "changed", "added": "inserted", "removed": "gone", "reordered": "order changed"}
+CHANGES = {"modified": "changed", "added": "inserted", "removed": "gone", "reordered": "order changed"}
 _KEEPING: frozenset[Relation] = frozenset({"continues", "rewrites", "compacted"})
 _CHECKS = ("prefix_changed", "tools_changed")
 _BESIDE = 400  # characters beside a difference that can be of use on a screen
@@ -111,7 +111,7 @@ def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
     path = escape(paths[0]) + (f" … {escape(paths[-1])}" if len(paths) > 1 else "")
     name = f" {escape(segment.name)}" if segment and segment.name else ""
     kind = "" if at.path.startswith(at.kind) else f" {at.kind}"
-    what = f"{kind} {_CHANGES[at.change]}"
+    what = f"{kind} {CHANGES[at.change]}"
     if at.char_offset is not None and at.change == "modified":
         what += f" at character {number(at.char_offset)}"
     yield line("  ", Run(clip(path + name, view.width - 2 - cells(what) - 1), "strong"), what)

@@ -51,7 +51,8 @@ def cache(view: View) -> Iterator[Line]:
     if reported:
         words.append(f"read {number(read)} of {number(best)} tokens that an unbroken, marked prefix gives")
     if cost["saved_usd"]:
-        words.append(f"saved {usd(cost['saved_usd'])}")
+        saved = cost["saved_usd"]
+        words.append(f"saved {usd(saved)}" if saved > 0 else f"cost {usd(-saved)} more than no cache")
     yield from facts(words, view.width, _INDENT)
     if not waste["tokens"]:
         return

@@ -46,6 +46,16 @@ def findings(view: View) -> Iterator[Line]:
         yield from more(len(found) - len(shown), "finding", 2)
 
 
+def every(view: View) -> Iterator[Line]:
+    """All of them, without a heading."""
+    for n, finding in enumerate(ordered(view.analysis.findings)):
+        if n:
+            yield BLANK
+        yield from _finding(view, finding, everything=True)
+    yield BLANK
+    yield line(Run(tally(view.analysis.findings), "strong"))
+
+
 def ordered(found: Sequence[Finding]) -> list[Finding]:
     """The most severe first, and of these the costliest."""
     return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.usd or 0.0), -f.tokens))
@@ -62,7 +72,7 @@ def tally(found: Sequence[Finding]) -> str:
     return DOT.join(words)
 
 
-def _finding(view: View, finding: Finding) -> Iterator[Line]:
+def _finding(view: View, finding: Finding, *, everything: bool = False) -> Iterator[Line]:
     kind = f"  {escape(finding.kind)}"
     room = view.width - _INDENT
     first, *rest = wrap(escape(finding.title), room) or [""]
@@ -82,7 +92,7 @@ def _finding(view: View, finding: Finding) -> Iterator[Line]:
     about += view.turns(finding.calls)
     yield from facts(about, view.width, _INDENT, "dim")
     yield from paragraph(escape(finding.detail), view.width, _INDENT)
-    if view.show_text and finding.excerpt and not _drawn(view, finding):
+    if view.show_text and finding.excerpt and (everything or not _drawn(view, finding)):
         yield line(
             " " * _INDENT, Run("seen  ", "dim"), clip(escape(finding.excerpt), view.width - _INDENT - 6)
         )

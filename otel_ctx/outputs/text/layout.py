@@ -12,7 +12,11 @@ from typing import Literal, NamedTuple
 
 from otel_ctx.outputs.escape import cells
 
-Style = Literal["", "title", "strong", "dim", "good", "notice", "alarm", "chart", "removed", "added"]
+Style = Literal[
+    "", "title", "strong", "dim", "good", "notice", "alarm", "chart", "removed", "added",
+    "tools", "system", "user", "assistant", "tool_call", "tool_result", "image", "file", "thinking", "other",
+]  # fmt: skip
+"""What a run is; the second line: of a stacked bar, the kind of segment."""
 
 DOT = " · "
 NOTHING = "–"
@@ -77,6 +81,8 @@ def period(start_unix_nano: int, end_unix_nano: int) -> str:
 
 def usd(value: float) -> str:
     """``$12.30``; below ten cents to two figures that count."""
+    if value < 0:
+        return f"-{usd(-value)}"
     if value >= 0.1 or value == 0:
         return f"${value:,.2f}"
     return f"${value:.{max(2, 1 - math.floor(math.log10(abs(value))))}f}"
@@ -209,3 +215,19 @@ def fine_bar(share: float, width: int) -> str:
     """A bar of a chart, to an eighth of a column."""
     eighths = max(1, round(min(share, 1.0) * width * 8)) if share > 0 else 0
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def stacked(parts: Sequence[tuple[int, str, Style]], whole: int, width: int) -> list[Run]:
+    """A bar of several parts (size, character, style) in a row, of which ``whole`` fills ``width`` columns. Ends are
+    rounded, so that the parts together are as long as their sum."""
+    runs, done, at = [], 0, 0
+    for size, char, style in parts:
+        done += size
+        end = min(round(done * width / whole), width) if whole else 0
+        if end > at:
+            runs.append(Run(char * (end - at), style))
+            at = end
+    if not runs and done:
+        _, char, style = max(parts)
+        runs.append(Run(char, style))
+    return runs

@@ -49,7 +49,7 @@ def window(view: View) -> Iterator[Line]:
         if len(view.conversations) > 1:
             note = f"{clip_middle(name, view.width - 35)}, {note}"
         yield from heading("What fills the window", note, view.width)
-        yield from _call(view, reading)
+        yield from by_kind_chart(view, reading)
 
 
 def _last_seen(view: View, calls: tuple[str, ...]) -> Reading | None:
@@ -60,7 +60,7 @@ def _last_seen(view: View, calls: tuple[str, ...]) -> Reading | None:
     return None
 
 
-def _call(view: View, reading: Reading) -> Iterator[Line]:
+def by_kind_chart(view: View, reading: Reading) -> Iterator[Line]:
     segments = tuple(reading.call.prompt)
     kinds = by_kind(reading)
     whole = max(sum(kinds.values()), reading.context.usage or 0)

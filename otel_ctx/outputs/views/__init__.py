@@ -1,1 +1,2 @@
-"""What the terminal and the HTML report both show, as data: pure functions from readings to frozen dataclasses."""
+"""What people look at, as data: curves, maps and tiles out of an analysis. Pure functions to frozen dataclasses; the terminal,
+the HTML page and the pictures only draw them."""

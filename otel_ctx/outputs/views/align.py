@@ -39,10 +39,17 @@ def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int
 def _anchors(
     a: Sequence[Hashable], b: Sequence[Hashable], low_a: int, high_a: int, low_b: int, high_b: int
 ) -> list[tuple[int, int]]:
-    """The longest rising chain of items that both gaps hold once."""
+    """The longest rising chain of items that both gaps hold once; where there is none, of first with first, second with
+    second of those that they hold several times."""
     in_a, in_b = Counter(a[low_a:high_a]), Counter(b[low_b:high_b])
     places = {b[j]: j for j in range(low_b, high_b) if in_b[b[j]] == 1 == in_a[b[j]]}
-    return rising([(i, places[a[i]]) for i in range(low_a, high_a) if a[i] in places])
+    if places:
+        return rising([(i, places[a[i]]) for i in range(low_a, high_a) if a[i] in places])
+    repeated: dict[Hashable, list[int]] = {item: [] for item in in_a.keys() & in_b.keys()}
+    for j in range(high_b - 1, low_b - 1, -1):
+        if b[j] in repeated:
+            repeated[b[j]].append(j)
+    return rising([(i, repeated[a[i]].pop()) for i in range(low_a, high_a) if repeated.get(a[i])])
 
 
 def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from otel_ctx.model import KINDS, Reading, Segment
@@ -68,27 +68,6 @@ class Comparison:
         return sum(getattr(row, side) or 0 for row in self.of(change))
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Some calls (a turn, a conversation, an agent, a dump) in numbers. None: nobody reports it."""
-
-    label: str
-    calls: int
-    conversations: int
-    models: tuple[str, ...]
-    depth: int | None  # of the last call
-    peak: int | None
-    input: int | None
-    cache_read: int | None
-    cache_write: int | None
-    output: int | None
-    hit_ratio: float | None  # read from the cache, of the input of the calls that report it
-    wasted: int
-    usd: float | None
-    wasted_usd: float | None
-    breaks: int
-
-
 def compare(old: Reading, new: Reading, text: TextOf, *, show_text: bool = True) -> Comparison:
     """What became of the prompt of ``old`` in that of ``new``."""
     unseen = _unseen(old) | _unseen(new)
@@ -104,7 +83,8 @@ def compare(old: Reading, new: Reading, text: TextOf, *, show_text: bool = True)
     came = _without(pairs, len(after))
     for i, j in _changed(before, after, gone, came, same, text):
         pairs[j] = i, "changed"
-    scale = _scale(old, new)
+    scaled = _to_one_scale(old, new)
+    scale = _scale(scaled, new)
     rows = [
         _row(
             change,
@@ -120,7 +100,7 @@ def compare(old: Reading, new: Reading, text: TextOf, *, show_text: bool = True)
         old,
         new,
         tuple(rows),
-        _kinds(old, new),
+        _kinds(scaled, new),
         prefix,
         sum(scale(s, 1) or 0 for s in after[:prefix]),
         tuple(sorted(unseen)),
@@ -252,6 +232,14 @@ def _in_order(
 Scale = Callable[[Segment, int], int | None]
 
 
+def _to_one_scale(old: Reading, new: Reading) -> Reading:
+    """Of one model, what is the same has one size: what estimates are scaled by gets better from call to call."""
+    estimates = {old.tokens.method, new.tokens.method} <= {"estimated", "calibrated"}
+    if old.call.model != new.call.model or not estimates:
+        return old
+    return replace(old, tokens=replace(old.tokens, factor=new.tokens.factor))
+
+
 def _scale(old: Reading, new: Reading) -> Scale:
     """A segment's tokens in the old (0) and in the new (1) prompt."""
     factors = old.tokens.factor, new.tokens.factor
@@ -289,35 +277,3 @@ def _kinds(old: Reading, new: Reading) -> tuple[KindChange, ...]:
         for kind in (*KINDS, "other")
         if before.get(kind) or after.get(kind)
     )
-
-
-# ---- in numbers
-
-
-def summary(label: str, readings: Sequence[Reading]) -> Summary:
-    """``readings`` in the order of their starts."""
-    depths = [r.context.usage for r in readings if r.context.usage is not None]
-    told = [r.call.usage for r in readings if r.call.usage.input and r.call.usage.cache_read is not None]
-    priced = [r.cost for r in readings if r.cost is not None]
-    return Summary(
-        label=label,
-        calls=len(readings),
-        conversations=len({r.conversation for r in readings}),
-        models=tuple(dict.fromkeys(r.call.model for r in readings if r.call.model)),
-        depth=depths[-1] if depths else None,
-        peak=max(depths, default=None),
-        input=_sum(r.call.usage.input for r in readings),
-        cache_read=_sum(r.call.usage.cache_read for r in readings),
-        cache_write=_sum(r.call.usage.cache_write for r in readings),
-        output=_sum(r.call.usage.output for r in readings),
-        hit_ratio=sum(u.cache_read or 0 for u in told) / sum(u.input or 0 for u in told) if told else None,
-        wasted=sum(r.wasted for r in readings),
-        usd=sum(c.usd for c in priced) if priced else None,
-        wasted_usd=sum(c.wasted for c in priced) if priced else None,
-        breaks=sum(r.break_ is not None for r in readings),
-    )
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

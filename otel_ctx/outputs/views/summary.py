@@ -1,0 +1,58 @@
+"""Some calls in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from otel_ctx.model import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Some calls (a turn, a conversation, an agent, a dump) in tokens, and in USD at list price. None: nobody reports it."""
+
+    label: str
+    calls: int
+    conversations: int
+    models: tuple[str, ...]
+    depth: int | None  # of the last call
+    peak: int | None
+    input: int | None
+    cache_read: int | None
+    cache_write: int | None
+    output: int | None
+    hit_ratio: float | None  # read from the cache, of the input of the calls that report it
+    wasted: int
+    usd: float | None
+    wasted_usd: float | None
+    breaks: int
+
+
+def summary(label: str, readings: Sequence[Reading]) -> Summary:
+    """``readings`` in the order of their starts."""
+    depths = [r.context.usage for r in readings if r.context.usage is not None]
+    told = [r.call.usage for r in readings if r.call.usage.input and r.call.usage.cache_read is not None]
+    priced = [r.cost for r in readings if r.cost is not None]
+    return Summary(
+        label=label,
+        calls=len(readings),
+        conversations=len({r.conversation for r in readings}),
+        models=tuple(dict.fromkeys(r.call.model for r in readings if r.call.model)),
+        depth=depths[-1] if depths else None,
+        peak=max(depths, default=None),
+        input=_sum(r.call.usage.input for r in readings),
+        cache_read=_sum(r.call.usage.cache_read for r in readings),
+        cache_write=_sum(r.call.usage.cache_write for r in readings),
+        output=_sum(r.call.usage.output for r in readings),
+        hit_ratio=sum(u.cache_read or 0 for u in told) / sum(u.input or 0 for u in told) if told else None,
+        wasted=sum(r.wasted for r in readings),
+        usd=sum(c.usd for c in priced) if priced else None,
+        wasted_usd=sum(c.wasted for c in priced) if priced else None,
+        breaks=sum(r.break_ is not None for r in readings),
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
