@@ -115,17 +115,15 @@ class Report:
 
         return render(self.analysis, self.inputs, include_text=include_text)
 
-    def to_html(self, *, redact: bool = False) -> str:
-        """The interactive report: one file that asks nothing of any server."""
-        name = "otel_ctx.outputs.html"
-        try:
-            render = import_module(name).render
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith(name):
-                raise
-            raise OtelCtxError("this build of otel_ctx has no HTML report") from None
-        html: str = render(self.analysis, self.inputs, redact=redact)
-        return html
+    def to_html(self, *, redact: bool = False, title: str = "") -> str:
+        """The interactive report: one file that asks nothing of any server. Prompt texts are in it unless ``redact``."""
+        page: bytes = _drawing("html", "render")(self.analysis, self.inputs, redact=redact, title=title)
+        return page.decode()
+
+    def to_svg(self) -> str:
+        """A picture of the costliest conversation, without prompt text."""
+        picture: bytes = _drawing("svg", "draw")(self.analysis)
+        return picture.decode()
 
     def to_text(
         self, width: int = 80, colour: bool = False, *, verbose: int = 0, show_text: bool = True
@@ -145,6 +143,17 @@ class Report:
         from otel_ctx.outputs.notebook import render
 
         return render(self.analysis)
+
+
+def _drawing(module: str, function: str) -> Callable[..., Any]:
+    name = f"otel_ctx.outputs.{module}"
+    try:
+        found: Callable[..., Any] = getattr(import_module(name), function)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise OtelCtxError(f"this build of otel_ctx cannot write {module.upper()}") from None
+    return found
 
 
 def _names(given: Names) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from otel_ctx.errors import InputError, OtelCtxError
 from otel_ctx.findings.kinds import KINDS
 from otel_ctx.inputs import format_names
 from otel_ctx.outputs.text import Run
-from otel_ctx_cli import analyze, reading, terminal
+from otel_ctx_cli import asking, reading, terminal
 from otel_ctx_cli.main import COMMANDS, main
 from tests.dumps import line
 
@@ -235,7 +235,7 @@ def test_an_unknown_format_is_refused_with_the_formats_that_there_are(dump: Path
         ("--limit", "gpt-x=many", "'many' is no number of tokens"),
         ("--limit", "gpt-x=0", "a window of 0 tokens holds nothing"),
         ("--limit", "gpt-x=-5", "a window of -5 tokens holds nothing"),
-        ("--model", "gpt-x", "is not NAME=MODEL"),
+        ("--model", "gpt-x=", "is not NAME, or NAME=MODEL"),
         ("--fail-on", "fatal", "'fatal' is not one of"),
     ],
 )
@@ -368,7 +368,7 @@ def test_a_fault_of_ours_is_one_line_and_debug_shows_it(dump: Path, monkeypatch:
     def burst(*_: object) -> None:
         raise ZeroDivisionError("of all\nthings")
 
-    monkeypatch.setattr(analyze, "analysed", burst)
+    monkeypatch.setattr(asking, "analysed", burst)
 
     line = one_line(otelctx("analyze", dump))
     debugged = otelctx("analyze", dump, env={"OTELCTX_DEBUG": "1"})
@@ -389,7 +389,7 @@ def test_errors_of_the_package_are_told_as_they_are(
     def burst(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(analyze, "analysed", burst)
+    monkeypatch.setattr(asking, "analysed", burst)
 
     assert one_line(otelctx("analyze", dump)) == "Error: dump:3: is odd (mend it)\n"
 
@@ -398,7 +398,7 @@ def test_an_interrupt_is_no_gate(dump: Path, monkeypatch: pytest.MonkeyPatch) ->
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(analyze, "analysed", interrupt)
+    monkeypatch.setattr(asking, "analysed", interrupt)
 
     assert otelctx("analyze", dump).exit_code == 130
 

@@ -125,6 +125,11 @@ def test_words_are_not_cut() -> None:
     assert edits("", "") == ()
 
 
+def test_where_words_have_no_blanks_a_character_is_one() -> None:
+    assert [p.text for p in edits("今は12時です。", "今は13時です。") if p.op != "same"] == ["12", "13"]
+    assert [p.text for p in edits("長い文章", "長い夜の章") if p.op != "same"] == ["文", "夜の"]
+
+
 def test_a_blank_between_two_changed_words_is_part_of_the_change() -> None:
     assert [(p.op, p.text) for p in edits("one red fox ran", "one grey wolf ran")] == [
         ("same", "one "),

@@ -68,7 +68,10 @@ def _kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "html_path",
     metavar="FILE",
     type=click.Path(),
-    help="Write the interactive report: one file, no network.",
+    help="Write the report as one interactive HTML page, too.",
+)
+@click.option(
+    "--svg", "svg_path", metavar="FILE", type=click.Path(), help="Draw the costliest conversation, too."
 )
 @click.option(
     "--include-text",
@@ -107,6 +110,7 @@ def command(
     json_path: str | None,
     md_path: str | None,
     html_path: str | None,
+    svg_path: str | None,
     include_text: bool,
     redact: bool,
     fail_on: str | None,
@@ -126,10 +130,10 @@ def command(
       otelctx analyze traces.jsonl logs.jsonl --agent planner --turn 3-
       otelctx analyze dumps/ --json report.json --fail-on error
     """  # fmt: skip
-    files = {"--json": json_path, "--md": md_path, "--html": html_path}
+    files = {"--json": json_path, "--md": md_path, "--html": html_path, "--svg": svg_path}
     if include_text and json_path is None and md_path is None:
         raise click.UsageError(
-            "--include-text is about the JSON and the Markdown: it needs --json or --md FILE."
+            "--include-text is about the JSON and the Markdown: it needs --json FILE or --md FILE."
         )
     if include_text and redact:
         raise click.UsageError("--include-text and --redact contradict each other.")
@@ -137,8 +141,9 @@ def command(
         raise click.UsageError(
             "--watch prints reports: it goes neither with files nor --fail-on nor standard input."
         )
-    if list(files.values()).count("-") > 1:
-        raise click.UsageError("standard output takes one of --json, --md and --html.")
+    named = [path for path in files.values() if path is not None]
+    if len(set(named)) < len(named):
+        raise click.UsageError(f"{', '.join(files)}: one file cannot be two of these.")
     for option, path in files.items():
         check_target(path, question.paths, option)
 
@@ -162,7 +167,8 @@ def command(
         texts = {
             "--json": lambda: report.to_json(include_text=include_text),
             "--md": lambda: report.to_md(include_text=include_text),
-            "--html": lambda: report.to_html(redact=redact),
+            "--html": lambda: report.to_html(redact=redact, title=_title(question.paths)),
+            "--svg": report.to_svg,
         }
         written = {path: texts[option]().encode() for option, path in files.items() if path is not None}
         if "-" in written:
@@ -175,6 +181,11 @@ def command(
             replace(Path(path), data)
     if fail_on is not None:
         _gate(context, report.analysis, report.inputs, fail_on, accepted)
+
+
+def _title(paths: Sequence[str]) -> str:
+    first = Path(paths[0]).name if paths[0] != "-" else "standard input"
+    return first + (f" +{len(paths) - 1}" if len(paths) > 1 else "")
 
 
 def _print(report: Report, verbose: int, *, show_text: bool) -> None:

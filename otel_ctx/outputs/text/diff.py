@@ -317,6 +317,8 @@ def _footnotes(prompts: Comparison, width: int) -> Iterator[Line]:
         yield from paragraph(
             f"not compared, since one of the two was not seen whole: {words}", width, _INDENT, "notice"
         )
+    if {prompts.old.tokens.method, prompts.new.tokens.method} & {"estimated", "calibrated"}:
+        yield from paragraph("sizes of segments are estimates", width, _INDENT, "dim")
     marks = [_marks(r.call.prompt.marked(), list(r.call.prompt)) for r in (prompts.old, prompts.new)]
     if marks[0] != marks[1]:
         words = f"cache markers: {marks[0] or 'none'} → {marks[1] or 'none'}"

@@ -24,9 +24,9 @@ from otel_ctx.outputs.views.listing import Entry
 
 _COLUMNS = (
     Column("#"),
-    Column("conversation", right=False, least=16, style="strong"),
+    Column("conversation", right=False, least=17, style="strong"),
     Column("id", right=False, rank=5, style="dim"),
-    Column("model", right=False, rank=4, least=12),
+    Column("model", right=False, rank=4, least=17),
     Column("started (UTC)", right=False, rank=6),
     Column("turns"),
     Column("depth"),

@@ -38,10 +38,9 @@ def table(
     while _needed(columns, widths, shown) + indent > width and any(columns[i].rank for i in shown):
         shown.remove(max(shown, key=lambda i: (columns[i].rank, i)))
     over = sum(widths[i] + _GAP for i in shown) - _GAP + indent - width
-    for i in shown:
-        if over > 0 and columns[i].least:
-            given = min(over, max(widths[i] - columns[i].least, 0))
-            widths[i], over = widths[i] - given, over - given
+    while over > 0 and (giving := [i for i in shown if widths[i] > columns[i].least > 0]):
+        widths[max(giving, key=lambda i: widths[i] - columns[i].least)] -= 1
+        over -= 1
     yield _line(columns, widths, shown, [Run(c.name, "dim") for c in columns], indent)
     for row in rows:
         yield _line(columns, widths, shown, row, indent)

@@ -10,8 +10,10 @@ from typing import Literal, NamedTuple
 from otel_ctx.outputs.views.align import aligned
 
 _MOST = 200_000  # characters between the common ends that are compared word by word
-_WORD = re.compile(r"\w+|\s+|[^\w\s]")
-_LETTERS = re.compile(r"\w+")
+# Scripts without blanks between words, whose characters are words enough.
+_ALONE = r"\u0e00-\u0eff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[^\W{_ALONE}]+|\s+|.", re.DOTALL)
+_LETTERS = re.compile(rf"[^\W{_ALONE}]+")
 _LONGEST = 40  # characters of a word
 
 
