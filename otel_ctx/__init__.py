@@ -1,11 +1,8 @@
 """What fills the context window of LLM calls, from the OpenTelemetry spans that they leave.
 
-    from otel_ctx import Engine, read
-
-    engine = Engine()
-    for batch in read(["dump.jsonl"]):
-        engine.feed(batch.spans, batch.logs)
-    analysis = engine.close()
+    report = otel_ctx.analyze("dump.jsonl")
+    for finding in report.findings:
+        print(finding.severity, finding.title, finding.fix)
 
 In an application that has OpenTelemetry already: ``provider.add_span_processor(otel_ctx.ContextSpanProcessor())`` or
 ``otel_ctx.install()``.
@@ -28,7 +25,8 @@ if TYPE_CHECKING:
     from otel_ctx.live.log_records import ContextLogRecordProcessor
     from otel_ctx.live.processor import ContextSpanProcessor
     from otel_ctx.live.settings import LiveSettings
-    from otel_ctx.model import Analysis, Call, Finding, LogRecord, Reading, Span
+    from otel_ctx.model import Analysis, Call, Conversation, Finding, LogRecord, Reading, Span
+    from otel_ctx.reports import Report, analyze
 
 __all__ = [
     "Analysis",
@@ -37,6 +35,7 @@ __all__ = [
     "ContextLogRecordProcessor",
     "ContextSpanExporter",
     "ContextSpanProcessor",
+    "Conversation",
     "Engine",
     "Finding",
     "InputError",
@@ -45,11 +44,13 @@ __all__ = [
     "LogRecord",
     "OtelCtxError",
     "Reading",
+    "Report",
     "RulesError",
     "SettingError",
     "Settings",
     "Span",
     "Store",
+    "analyze",
     "install",
     "read",
     "uninstall",
@@ -65,7 +66,8 @@ _HOMES = {
     "otel_ctx.live.log_records": ("ContextLogRecordProcessor",),
     "otel_ctx.live.processor": ("ContextSpanProcessor",),
     "otel_ctx.live.settings": ("LiveSettings",),
-    "otel_ctx.model": ("Analysis", "Call", "Finding", "LogRecord", "Reading", "Span"),
+    "otel_ctx.model": ("Analysis", "Call", "Conversation", "Finding", "LogRecord", "Reading", "Span"),
+    "otel_ctx.reports": ("Report", "analyze"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -170,17 +170,17 @@ def test_no_prompt_text_unless_it_is_asked_for(case: str) -> None:
 
     models = "|".join(re.escape(call["model"]) for call in without["calls"])  # a prompt may name its own
     texts = (re.sub(models, "", t) for request in wire_of(case) for t in prompt_texts(request))
-    private = _runs(texts)
+    private = runs_of(texts)
 
     assert private
-    assert not private & _runs(_strings(without))
-    assert not private & _runs(["\n".join(shown), " ".join(" ".join(shown).split())])
+    assert not private & runs_of(strings_of(without))
+    assert not private & runs_of(["\n".join(shown), " ".join(" ".join(shown).split())])
 
 
 _RUN = 21
 
 
-def _runs(texts: Iterable[str]) -> set[str]:
+def runs_of(texts: Iterable[str]) -> set[str]:
     return {t[i : i + _RUN] for t in set(texts) for i in range(len(t) - _RUN + 1)}
 
 
@@ -190,21 +190,21 @@ def prompt_texts(request: Mapping[str, Any]) -> Iterator[str]:
         if piece.kind == "tools":
             yield piece.content.partition(": ")[2]
         elif piece.content[:1] == "{" or piece.kind == "tool_call":
-            yield from _strings(json.loads(piece.content[piece.content.index("{") :]))
+            yield from strings_of(json.loads(piece.content[piece.content.index("{") :]))
         else:
             yield piece.content
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_of(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
             yield key
-            yield from _strings(item)
+            yield from strings_of(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            yield from strings_of(item)
 
 
 @pytest.mark.parametrize("case", CASES)

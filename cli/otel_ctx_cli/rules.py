@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +73,8 @@ def _families(rules: Rules, as_json: bool) -> None:
 
 
 def _json(value: Any) -> None:
+    import json
+
     write(json.dumps(value, indent=2).encode() + b"\n")
 
 
@@ -176,6 +177,8 @@ def _origin(rules: Rules, value: Value) -> str:
 
 
 def _value(value: Value) -> dict[str, Any]:
+    import json
+
     plain = json.loads(json.dumps(value.value, default=lambda v: dict(v) if hasattr(v, "items") else list(v)))
     return {
         "value": plain,

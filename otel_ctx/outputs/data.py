@@ -134,7 +134,7 @@ def diff(found: Difference, *, include_text: bool = False) -> dict[str, Any]:
         "schema": "otelctx.diff/1",
         "old": _side(found.old, found.summaries[0]),
         "new": _side(found.new, found.summaries[1]),
-        "kinds": [asdict(k) for k in p.kinds],
+        "kinds": [{"kind": k.kind, "old": k.before, "new": k.after} for k in p.kinds],
         "prefix": {"segments": p.prefix, "tokens": p.prefix_tokens},
         "not_compared": list(p.unseen),
         "segments": [_row(row, include_text) for row in p.rows],

@@ -50,6 +50,7 @@ _SIGNS: dict[Change, tuple[str, Style]] = {
 _WORDS: dict[Change, str] = {
     "same": "the same", "changed": "changed", "moved": "moved", "added": "added", "evicted": "evicted",
 }  # fmt: skip
+_MEDIA = ("image", "file")
 _LOST = {"tools": "tool definitions", "system": "the system prompt", "messages": "the messages"}
 
 TextOf = Callable[[str], str | None]
@@ -208,7 +209,7 @@ def _row(row: Row, text: TextOf, width: int, verbose: int, show_text: bool) -> I
     named = clip(f" {name}", max(room - cells(shown), 0)) if name else ""
     gap = " " * max(room + 2 - cells(shown) - cells(named), 2)
     yield line("  ", Run(f"{sign} ", style), Run(shown, "strong"), named, gap, Run(end, "dim"))
-    if not show_text:
+    if not show_text or segment.kind in _MEDIA:
         return
     if row.edits is not None:
         yield from _edits(row.edits, width - _INDENT - 2, verbose)

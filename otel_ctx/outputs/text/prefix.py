@@ -121,7 +121,8 @@ def _bar(row: Row, widest: int, width: int) -> list[Run]:
     runs = stacked([(s.tokens, _DRAWN[s.state][0], _DRAWN[s.state][1]) for s in row.stretches], widest, width)
     if row.break_at is None or not widest:
         return runs
-    at, out = min(round(row.break_at * width / widest), width - 1), list[Run]()
+    end = sum(len(run.text) for run in runs)
+    at, out = min(round(row.break_at * width / widest), end - 1), list[Run]()
     for run in runs:
         if 0 <= at < len(run.text):
             out += [Run(run.text[:at], run.style), Run("│", "alarm"), Run(run.text[at + 1 :], run.style)]
