@@ -40,7 +40,7 @@ TARGETS = frozenset(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text
 DEMO = "examples/support-agent.otlp.jsonl.gz"
 
 # Other people's commands, which nothing here can check.
-FOREIGN = frozenset("cat cd curl docker export git node npm opentelemetry-instrument zcat".split())
+FOREIGN = frozenset("cat cd curl eval docker export git node npm opentelemetry-instrument zcat".split())
 _LEFT_OUT = ("…", "...")
 
 
@@ -220,7 +220,7 @@ def _script(arguments: Sequence[str], shown: Sequence[str]) -> None:
 
 def _otelctx(arguments: Sequence[str], folder: Path, shown: Sequence[str], *, runs: bool) -> None:
     files = [a for a in arguments if not a.startswith("-") and re.search(r"[./]", a)]
-    written = {b for a, b in pairwise(arguments) if a in ("--json", "--html", "--svg")}
+    written = {b for a, b in pairwise(arguments) if a in ("--json", "--html", "--svg", "--md")}
     if not runs or not all((folder / f).exists() for f in files if f not in written):
         assert not shown, f"otelctx {shlex.join(arguments)}: shows output, and cannot be run here"
         _parsed(arguments)

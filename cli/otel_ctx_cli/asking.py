@@ -54,8 +54,8 @@ class Question:
         return self.narrowed(self.whole())
 
 
-def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """PATH… and all options of a question, for a function that takes ``question``."""
+def question_options(command: Callable[..., Any], paths: str = "PATH...") -> Callable[..., Any]:
+    """All options of a question and its arguments, which help calls ``paths``, for a function that takes ``question``."""
 
     @wraps(command)
     def asked(
@@ -83,7 +83,7 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in reversed(_OPTIONS):
         asked = option(asked)
-    return asked
+    return click.argument("paths", metavar=paths, nargs=-1, required=True, type=click.Path())(asked)
 
 
 # ---- values
@@ -150,7 +150,6 @@ def _several(*names: str, metavar: str, help: str) -> Callable[..., Any]:  # noq
 
 
 _OPTIONS: Sequence[Callable[..., Any]] = (
-    click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path()),
     _several(
         "-c",
         "--conversation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ Text = Callable[[str], str | None]
 
 
 @click.command(short_help="Set one prompt against another, segment by segment.", no_args_is_help=True)
-@question_options
+@partial(question_options, paths="PATH... [OLD NEW]")
 @json_option
 @include_text_option
 @redact_option

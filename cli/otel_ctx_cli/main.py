@@ -85,7 +85,15 @@ def _fail(error: Exception) -> NoReturn:
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 fine, 1 a gate was met, 2 unusable input or arguments.",
+    epilog="""\b
+Examples:
+  otelctx demo
+  otelctx analyze dump.jsonl
+  otelctx conversations dump.jsonl --sort headroom
+
+Exit codes: 0 fine, 1 a gate was met, 2 unusable input or arguments.
+NO_COLOR and FORCE_COLOR do what they say; COLUMNS overrides the terminal's width.
+Completion in bash: eval "$(_OTELCTX_COMPLETE=bash_source otelctx)"; zsh_source and fish_source likewise.""",
 )
 @version_option
 def main() -> None:

@@ -55,7 +55,7 @@ def _head(analysis: Analysis, inputs: Inputs) -> Iterator[str]:
 
 
 def _usd(value: float) -> str:
-    return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.3g}"
+    return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.2g}"
 
 
 def _findings(analysis: Analysis, include_text: bool) -> Iterator[str]:
