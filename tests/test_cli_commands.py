@@ -157,6 +157,14 @@ def test_help_has_examples_and_lists_every_command() -> None:
         assert all(words[1] == command for words in examples)
 
 
+def test_a_slip_of_the_pen_is_told_what_it_may_mean() -> None:
+    result = otelctx("conversation", "x.jsonl")
+
+    assert result.exit_code == 2
+    assert "No such command 'conversation'. Did you mean conversations?" in " ".join(result.stderr.split())
+    assert "No such command 'zzz'." in otelctx("zzz").stderr
+
+
 def test_the_orders_are_those_of_the_library() -> None:
     from otel_ctx.outputs.views.listing import ORDERS
 

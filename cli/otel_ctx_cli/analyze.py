@@ -198,7 +198,7 @@ def _print(report: Report, verbose: int, *, show_text: bool) -> None:
 
 def _watch(paths: Sequence[str], report: Callable[[], None]) -> None:
     """A report after each change. That there is nothing to read yet is no end of it."""
-    from otel_ctx.errors import InputError
+    from otel_ctx.errors import InputError, SettingError
     from otel_ctx.outputs.escape import escape
     from otel_ctx_cli.watch import changes
 
@@ -207,7 +207,7 @@ def _watch(paths: Sequence[str], report: Callable[[], None]) -> None:
             click.clear()  # does nothing where stdout is no terminal
             try:
                 report()
-            except InputError as error:
+            except (InputError, SettingError) as error:
                 click.echo(escape(str(error)), err=True)
     except KeyboardInterrupt:
         return

@@ -56,6 +56,12 @@ class Commands(click.Group):
             ctx.fail(
                 f"No such command. To read a file: {ctx.command_path} analyze {click.format_filename(args[0])}"
             )
+        if args[0] not in COMMANDS:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, 3)
+            if close:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(close)}?")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

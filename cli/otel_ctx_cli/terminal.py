@@ -15,7 +15,7 @@ _WIDEST = 120  # longer lines are hard to read
 _WIDEST_TABLE = 200
 
 # One column each, like what they stand for.
-_ASCII = str.maketrans("█▉▊▋▌▍▎▏▒░·–…→›└×│", "########+.|-~>>`x|")
+_ASCII = str.maketrans("█▉▊▋▌▍▎▏▒░·–…→›└×│─", "########+.|-~>>`x|-")
 
 
 def width() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from otel_ctx.model import Break, Reading, Relation, Segment
 from otel_ctx.outputs.escape import cells, escape
@@ -55,27 +55,39 @@ def breaks(view: View) -> Iterator[Line]:
 
 def _held(view: View) -> Iterator[Line]:
     """That nothing broke is said of the calls that were compared, and of no others."""
-    pairs = []
-    for reading in view.analysis.readings:
-        old = view.readings.get(reading.previous or "")
-        if old is not None and reading.relation in _KEEPING and not _handed_on(old, reading):
-            pairs.append((reading, old))
-    if not pairs:
+    held, _, unknown = kept(view, view.analysis.readings)
+    total = held + unknown
+    if not total:
         return
-    unchecked = {c for n in view.analysis.not_checked if n.check in _CHECKS for c in n.calls}
-    held = sum(r.call.id not in unchecked and _kept_all(old, r) for r, old in pairs)
     yield BLANK
-    if held == len(pairs):
+    if not unknown:
         calls = "the one call that continues" if held == 1 else f"all {held:,} calls that continue"
         yield line(Run(f"The prefix held in {calls} another.", "good"))
     elif held:
-        words = f"The prefix held in {held:,} of {many(len(pairs), 'call')} that continue another; "
-        yield from paragraph(f"{words}{len(pairs) - held:,} could not be compared.", view.width, 0)
+        words = f"The prefix held in {held:,} of {many(total, 'call')} that continue another; "
+        yield from paragraph(f"{words}{unknown:,} could not be compared.", view.width, 0)
     else:
         words = (
             "Whether the prefix held could not be checked: calls that continue another were not seen whole."
         )
         yield from paragraph(words, view.width, 0)
+
+
+def kept(view: View, readings: Iterable[Reading]) -> tuple[int, int, int]:
+    """Of those that continue another call: in how many the prefix held, broke, and could not be compared."""
+    unchecked = {c for n in view.analysis.not_checked if n.check in _CHECKS for c in n.calls}
+    held = broken = unknown = 0
+    for new in readings:
+        old = view.readings.get(new.previous or "")
+        if new.break_ is not None:
+            broken += 1
+        elif old is None or new.relation not in _KEEPING or _handed_on(old, new):
+            continue
+        elif new.call.id not in unchecked and _kept_all(old, new):
+            held += 1
+        else:
+            unknown += 1
+    return held, broken, unknown
 
 
 def _handed_on(old: Reading, new: Reading) -> bool:

@@ -185,6 +185,21 @@ def facts(items: Iterable[str], width: int, indent: int, style: Style = "") -> I
         yield line(" " * indent, Run(current, style))
 
 
+def legend(items: Iterable[tuple[Run, str]], width: int, indent: int) -> Iterator[Line]:
+    """What the characters of a chart stand for, each in its own style."""
+    runs, used = list[Run](), indent
+    for sample, words in items:
+        size = cells(sample.text) + 1 + cells(words)
+        if runs and used + cells(DOT) + size > width:
+            yield (Run(" " * indent), *runs)
+            runs, used = [], indent
+        lead = DOT if runs else ""
+        runs += [Run(lead, "dim"), sample, Run(f" {words}", "dim")]
+        used += cells(lead) + size
+    if runs:
+        yield (Run(" " * indent), *runs)
+
+
 def heading(title: str, note: str, width: int) -> Iterator[Line]:
     yield BLANK
     gap = width - cells(title) - cells(note)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from otel_ctx.model import CacheTokens, Conversation, Reading
 from otel_ctx.outputs.escape import cells, escape
-from otel_ctx.outputs.text.breaks import CHANGES
+from otel_ctx.outputs.text.breaks import CHANGES, kept
 from otel_ctx.outputs.text.cache import cache as _totals
 from otel_ctx.outputs.text.layout import (
     BLANK,
@@ -19,6 +19,7 @@ from otel_ctx.outputs.text.layout import (
     clip_middle,
     facts,
     heading,
+    legend,
     line,
     many,
     more,
@@ -99,10 +100,27 @@ def _conversation(view: View, conversation: Conversation) -> Iterator[Line]:
     if hidden:
         yield line(" " * _INDENT, Run(f"{'…':>4}  {many(hidden, 'turn')} (-v shows all)", "dim"))
     states = Counter(s.state for row in rows for s in row.stretches)
-    legend = [f"{char} {words}" for state, (char, _, words) in _DRAWN.items() if states[state]]
+    known = [(Run(char, style), words) for state, (char, style, words) in _DRAWN.items() if states[state]]
     if any(row.break_at is not None for row in rows):
-        legend.append("│ the prefix broke")
-    yield from facts([*legend, "numbers: tokens read"], view.width, _INDENT, "dim")
+        known.append((Run("│", "alarm"), "the prefix broke"))
+    yield from legend(known, view.width, _INDENT)
+    yield line(" " * _INDENT, Run("predicted, reported, optimal: tokens read", "dim"))
+    yield from _held(view, rows)
+
+
+def _held(view: View, rows: Sequence[Row]) -> Iterator[Line]:
+    held, broken, unknown = kept(view, [view.readings[row.call] for row in rows])
+    words = []
+    if held or broken:
+        words.append(f"the prefix held in {held:,} of {many(held + broken, 'step')} from turn to turn")
+    places = [(row.break_at, view.readings[row.call]) for row in rows if row.break_at is not None]
+    if places and not any(r.call.completeness.lost & {"tools", "system"} for _, r in places):
+        about = "" if all(r.tokens.method == "exact" for _, r in places) else "about "
+        least = min(at for at, _ in places)
+        words.append(f"where it broke, {about}{many(least, 'token')} at least had stayed")
+    if unknown:
+        words.append(f"{many(unknown, 'turn')} could not be compared")
+    yield from facts(words, view.width, _INDENT, "" if broken or unknown else "good")
 
 
 def _chosen(view: View, rows: Sequence[Row]) -> set[int] | None:

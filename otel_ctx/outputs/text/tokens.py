@@ -15,6 +15,7 @@ from otel_ctx.outputs.text.layout import (
     clip_middle,
     facts,
     heading,
+    legend,
     line,
     many,
     more,
@@ -98,8 +99,9 @@ def _turns(view: View, window: Window) -> Iterator[Line]:
     unseen = any(not t.kinds for t in turns)
     if unseen and "other" not in present:
         present.append("other")
-    legend = [f"{LETTERS[k]} {k}" + (" or not seen" if k == "other" and unseen else "") for k in present]
-    yield from facts(legend, view.width, _INDENT, "dim")
+    words = {"other": "other or not seen" if unseen else "other"}
+    known = ((Run(LETTERS[k], k), words.get(k, k)) for k in present)  # type: ignore[arg-type]
+    yield from legend(known, view.width, _INDENT)
 
 
 _TOOL_COLUMNS = (
