@@ -165,7 +165,7 @@ def test_colours_are_all_that_colours_change(dump: str, width: int) -> None:
     assert _CODES.search(coloured)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [40, *WIDTHS])
 @pytest.mark.parametrize("dump", DUMPS)
 def test_no_line_is_wider_than_the_terminal_and_none_moves_its_cursor(dump: str, width: int) -> None:
     lines = shown(dump, width, colour=False).split("\n")

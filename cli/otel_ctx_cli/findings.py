@@ -98,7 +98,7 @@ def command(
 
 def _lines(view: View, *, filtered: bool) -> Iterator[Line]:
     from otel_ctx.outputs.text.findings import every, unseen
-    from otel_ctx.outputs.text.layout import Run, line
+    from otel_ctx.outputs.text.layout import Run, fitted, line
 
     found: tuple[Finding, ...] = view.analysis.findings
     if not view.analysis.readings:
@@ -107,4 +107,4 @@ def _lines(view: View, *, filtered: bool) -> Iterator[Line]:
         yield line("No such finding." if filtered else "Nothing found in what could be seen.")
     else:
         yield from every(view)
-    yield from unseen(view)
+    yield from fitted(unseen(view), view.width)

@@ -20,6 +20,7 @@ from otel_ctx.outputs.text.layout import (
     clip,
     clip_middle,
     facts,
+    fitted,
     heading,
     line,
     many,
@@ -59,6 +60,11 @@ TextOf = Callable[[str], str | None]
 def diff(
     found: Difference, text: TextOf, *, width: int = 80, verbose: int = 0, show_text: bool = True
 ) -> Iterator[Line]:
+    """``text`` knows the texts of both; without ``show_text`` none of it is shown."""
+    return fitted(_diff(found, text, width, verbose, show_text), width)
+
+
+def _diff(found: Difference, text: TextOf, width: int, verbose: int, show_text: bool) -> Iterator[Line]:
     yield from paragraph(escape(found.old.label), width, 0, "strong", "old  ")
     yield from paragraph(escape(found.new.label), width, 0, "strong", "new  ")
     if found.old.turn and found.new.turn:

@@ -16,6 +16,7 @@ from otel_ctx.outputs.text.layout import (
     clip,
     clip_middle,
     facts,
+    fitted,
     heading,
     line,
     many,
@@ -48,6 +49,10 @@ def findings(view: View) -> Iterator[Line]:
 
 def every(view: View) -> Iterator[Line]:
     """All of them, without a heading."""
+    return fitted(_every(view), view.width)
+
+
+def _every(view: View) -> Iterator[Line]:
     for n, finding in enumerate(ordered(view.analysis.findings)):
         if n:
             yield BLANK

@@ -141,6 +141,10 @@ def fit(one: Line, width: int) -> Line:
     return tuple(out)
 
 
+def fitted(lines: Iterable[Line], width: int) -> Iterator[Line]:
+    return (fit(one, width) for one in lines)
+
+
 def wrap(text: str, width: int) -> list[str]:
     """``text`` in lines of at most ``width`` columns, broken between words where that is possible."""
     lines, current = [], ""

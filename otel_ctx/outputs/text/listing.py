@@ -11,6 +11,7 @@ from otel_ctx.outputs.text.layout import (
     Line,
     Run,
     facts,
+    fitted,
     line,
     many,
     moment,
@@ -40,6 +41,11 @@ _COLUMNS = (
 
 
 def listing(view: View, entries: Sequence[Entry], numbers: Mapping[str, int]) -> Iterator[Line]:
+    """``numbers``: of all conversations, by id."""
+    return fitted(_listing(view, entries, numbers), view.width)
+
+
+def _listing(view: View, entries: Sequence[Entry], numbers: Mapping[str, int]) -> Iterator[Line]:
     if not entries:
         yield line(Run("No model call in this input.", "notice"))
         return

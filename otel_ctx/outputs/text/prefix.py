@@ -11,13 +11,13 @@ from otel_ctx.outputs.text.breaks import CHANGES, kept
 from otel_ctx.outputs.text.cache import cache as _totals
 from otel_ctx.outputs.text.layout import (
     BLANK,
-    DOT,
     NOTHING,
     Line,
     Run,
     Style,
     clip_middle,
     facts,
+    fitted,
     heading,
     legend,
     line,
@@ -31,6 +31,7 @@ from otel_ctx.outputs.views.prefix_map import Row, State, prefix_map
 
 _INDENT = 2
 _SHOWN = 5  # conversations
+_LEAST_BAR, _LONGEST_BAR = 12, 80  # columns
 _FIRST, _LAST, _NOTED = 2, 8, 14  # turns that are shown of a long conversation
 _DRAWN: dict[State, tuple[str, Style, str]] = {
     "read": ("█", "good", "read"),
@@ -43,6 +44,10 @@ _DRAWN: dict[State, tuple[str, Style, str]] = {
 
 def prefixes(view: View, conversations: Sequence[Conversation]) -> Iterator[Line]:
     """Those that lost most first."""
+    return fitted(_prefixes(view, conversations), view.width)
+
+
+def _prefixes(view: View, conversations: Sequence[Conversation]) -> Iterator[Line]:
     shown = conversations[: view.limit(_SHOWN)]
     for conversation in shown:
         yield from _conversation(view, conversation)
@@ -56,21 +61,24 @@ def prefixes(view: View, conversations: Sequence[Conversation]) -> Iterator[Line
 
 
 def _conversation(view: View, conversation: Conversation) -> Iterator[Line]:
-    name = clip_middle(view.name(conversation), view.width - 40)
+    name = clip_middle(view.name(conversation), max(view.width - 40, 16))
     turns = many(len(conversation.calls), "turn")
     yield from heading("Prefix by turn", f"{name}, {turns}", view.width)
     yield BLANK
     rows = prefix_map(conversation, view.readings)
     widest = max((row.usage or 0 for row in rows), default=0)
-    names = ("predicted", "reported", "optimal")
+    names = ["predicted", "reported", "optimal"]
     columns = [max(len(name), *(cells(_read(view, row, name)) for row in rows)) for name in names]
     depth = max(5, *(cells(number(row.usage)) for row in rows))
-    bar = view.width - _INDENT - 4 - 2 - depth - 2 - sum(c + 2 for c in columns)
-    bar = min(bar, 80)
+    room = view.width - _INDENT - 4 - 2 - depth - 2
+    while names and room - sum(c + 2 for c in columns) < _LEAST_BAR:
+        gone = 0 if len(names) == 3 else -1  # what is reported stays longest
+        del names[gone], columns[gone]
+    bar = min(room - sum(c + 2 for c in columns), _LONGEST_BAR)
     head = f"{'turn':>4}  {'depth':>{depth}}  " + " " * bar
     head += "".join(f"  {name:>{c}}" for name, c in zip(names, columns, strict=True))
     yield line(" " * _INDENT, Run(head, "dim"))
-    hidden, said = 0, ""
+    hidden, said = 0, list[str]()
     chosen = None if view.verbose else _chosen(view, rows)
     for n, row in enumerate(rows):
         if chosen is not None and n not in chosen:
@@ -91,12 +99,10 @@ def _conversation(view: View, conversation: Conversation) -> Iterator[Line]:
                 for name, c in zip(names, columns, strict=True)
             ),
         )
-        place, lost = _note(view.readings[row.call])
-        if place or lost:
-            words = "again" if place and place == said else place
-            items = [word for word in (words, lost) if word]
-            yield from _under(items, view.width)
-        said = place or said
+        why, lost = _note(view.readings[row.call])
+        if why or lost:
+            yield from _under([*(["again"] if why and why == said else why), *lost], view.width)
+        said = why or said
     if hidden:
         yield line(" " * _INDENT, Run(f"{'…':>4}  {many(hidden, 'turn')} (-v shows all)", "dim"))
     states = Counter(s.state for row in rows for s in row.stretches)
@@ -104,7 +110,8 @@ def _conversation(view: View, conversation: Conversation) -> Iterator[Line]:
     if any(row.break_at is not None for row in rows):
         known.append((Run("│", "alarm"), "the prefix broke"))
     yield from legend(known, view.width, _INDENT)
-    yield line(" " * _INDENT, Run("predicted, reported, optimal: tokens read", "dim"))
+    if names:
+        yield line(" " * _INDENT, Run(f"{', '.join(names)}: tokens read", "dim"))
     yield from _held(view, rows)
 
 
@@ -158,7 +165,7 @@ def _read(view: View, row: Row, which: str) -> str:
     return NOTHING if tokens is None else number(tokens.read)
 
 
-def _note(r: Reading) -> tuple[str, str]:
+def _note(r: Reading) -> tuple[list[str], list[str]]:
     """Where the prefix broke and why it missed, and what that cost."""
     words, at = [], r.break_
     if at is not None:
@@ -166,7 +173,7 @@ def _note(r: Reading) -> tuple[str, str]:
         words.append(f"{escape(at.path)} {CHANGES[at.change]}{place}")
     if r.cause:
         words.append(f"{r.cause} ({r.evidence})")
-    return DOT.join(words), f"{number(r.wasted)} tokens lost" if r.wasted else ""
+    return words, [f"{number(r.wasted)} tokens lost"] if r.wasted else []
 
 
 def _under(items: Sequence[str], width: int) -> Iterator[Line]:

@@ -13,13 +13,14 @@ from otel_ctx.outputs.text.layout import (
     Line,
     Run,
     clip_middle,
-    facts,
+    fitted,
     heading,
     legend,
     line,
     many,
     more,
     number,
+    paragraph,
     percent,
     stacked,
     usd,
@@ -42,6 +43,10 @@ _ALARM = 0.8
 
 def tokens(view: View, windows: Sequence[Window], agents: Sequence[AgentTokens]) -> Iterator[Line]:
     """``windows``: the deepest first."""
+    return fitted(_tokens(view, windows, agents), view.width)
+
+
+def _tokens(view: View, windows: Sequence[Window], agents: Sequence[AgentTokens]) -> Iterator[Line]:
     shown = windows[: view.limit(_SHOWN)]
     for window in shown:
         yield from _window(view, window)
@@ -56,14 +61,14 @@ def tokens(view: View, windows: Sequence[Window], agents: Sequence[AgentTokens])
 
 def _window(view: View, window: Window) -> Iterator[Line]:
     conversation = view.conversations[window.conversation]
-    name = clip_middle(view.name(conversation), view.width - 40)
+    name = clip_middle(view.name(conversation), max(view.width - 40, 16))
     yield from heading("Window over turns", f"{name}, {many(len(window.turns), 'turn')}", view.width)
     yield BLANK
     yield from _turns(view, window)
     if window.last is None:
         yield BLANK
         words = "what fills it is unknown: no call's text was captured, only its token counts"
-        yield from facts([words], view.width, _INDENT, "dim")
+        yield from paragraph(words, view.width, _INDENT, "dim")
         return
     reading = view.readings[window.last]
     yield BLANK
