@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from otel_ctx.context import Limits
 from otel_ctx.engine import Engine, Settings
@@ -25,6 +25,9 @@ from otel_ctx.model import Analysis, Conversation, Finding, NotChecked, Reading
 from otel_ctx.outputs.report import Inputs, Source
 from otel_ctx.outputs.views.selection import Selection, select
 from otel_ctx.outputs.views.summary import Summary, summary
+
+if TYPE_CHECKING:
+    from otel_ctx.outputs.views.sides import Difference
 
 Paths = str | Path | Iterable[str | Path]
 Names = str | Iterable[str]
@@ -90,6 +93,13 @@ class Report:
             since,
         )
         return replace(self, analysis=select(self.analysis, selection))
+
+    def diff(self, old: str, new: str) -> Difference:
+        """What became of one prompt in another: ``1:7`` (conversation:turn), ``:7`` where there is one conversation, or a
+        whole conversation or agent, as `otelctx diff` takes them. Raises SettingError where there is no such side."""
+        from otel_ctx.outputs.views.sides import difference, side
+
+        return difference(side(self.analysis, old), side(self.analysis, new), self.text)
 
     def text(self, digest: str) -> str | None:
         """A segment's text by its digest; None where it is not kept."""

@@ -72,6 +72,16 @@ def test_a_selection_of_a_report_is_a_report() -> None:
         report().select(conversation="x")
 
 
+def test_a_turn_against_another() -> None:
+    found = report().diff("1:7", "1:8")
+    (changed,) = found.prompts.of("changed")
+
+    assert [e.text for e in changed.edits or () if e.op != "same"] == ["42", "59"]
+    assert found.prompts.tokens("added") == 7 + 22 + 696
+    with pytest.raises(SettingError, match="has no such turn"):
+        report().diff("1:7", "1:9")
+
+
 def test_a_path_that_is_not_there() -> None:
     with pytest.raises(InputError, match="nowhere"):
         otel_ctx.analyze("nowhere.jsonl")
