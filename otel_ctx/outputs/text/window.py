@@ -84,7 +84,10 @@ def by_kind_chart(view: View, reading: Reading) -> Iterator[Line]:
 
 
 def _footnotes(reading: Reading, segments: tuple[Segment, ...], kinds: Mapping[str, int]) -> Iterator[str]:
-    yield method(reading.tokens)
+    if reading.tokens.method == "estimated" and reading.call.usage.input is not None:
+        yield "estimated: no tokenizer for this model, and no whole prompt to scale it by"
+    else:
+        yield method(reading.tokens)
     if reading.call.completeness.status == "partial":
         yield "this prompt was seen in part only"
     if "other" in kinds:
