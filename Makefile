@@ -12,11 +12,12 @@ CORE := $(VENV)/core.stamp
 DEV := $(VENV)/dev.stamp
 SELF := $(VENV)/self.stamp
 PEERS := $(VENV)/peers.stamp
+FUZZER := $(VENV)/fuzzer.stamp
 # Hashes pin every file, wheels only: nothing is compiled here, and no build backend is fetched unlocked.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench lock clean python FORCE
+.PHONY: help demo test check format bench fuzz lock clean python FORCE
 
 help:  ## what there is
 	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +40,10 @@ format: $(DEV) $(SELF)  ## mend what ruff can mend
 
 bench: $(DEV) $(SELF) $(PEERS)  ## speed, against a floor and against peers
 	PYTHONPATH=$(VENV)/peers $(BIN)/python tests/bench/run.py
+
+DURATION ?= 600
+fuzz: $(DEV) $(SELF) $(FUZZER)  ## look for inputs that hurt (DURATION=600 seconds; what was learnt stays in .fuzz)
+	PYTHONPATH=.:$(VENV)/fuzzer $(BIN)/python -m tests.fuzz.run --seconds $(DURATION) --workers $(WORKERS) $(FUZZ_ARGS)
 
 # ---- set-up
 
@@ -64,6 +69,12 @@ $(PEERS): requirements/bench.txt $(DEV)
 	@$(INSTALL) --no-deps --upgrade --target $(VENV)/peers -r requirements/bench.txt
 	@touch $(PEERS)
 
+# Beside the others too: where it does not install, tests/fuzz does without.
+$(FUZZER): requirements/fuzz.txt $(DEV)
+	@$(INSTALL) --no-deps --upgrade --target $(VENV)/fuzzer -r requirements/fuzz.txt || \
+	  echo "atheris does not install here: hypothesis looks without seeing the coverage"
+	@touch $(FUZZER)
+
 # The project itself, editable: again whenever its version, its dependencies or its command may have changed.
 $(SELF): pyproject.toml $(CORE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
@@ -81,7 +92,7 @@ python:
 
 # ---- upkeep
 
-# The two locks hold for every Python from 3.11 on, Linux and macOS. Pins stay unless pyproject.toml asks for another
+# The locks hold for every Python from 3.11 on, Linux and macOS. Pins stay unless pyproject.toml asks for another
 # version; `make lock UPGRADE=1` takes the newest of everything.
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -93,7 +104,8 @@ lock: | python  ## lock the dependencies of pyproject.toml anew (UPGRADE=1: take
 	$(LOCK) pyproject.toml --extra fast --group build --output-file requirements/core.txt
 	$(LOCK) pyproject.toml --extra fast --extra prices --extra gateway --extra parquet --extra zstd --extra watch --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
 	$(LOCK) --group bench --no-deps --output-file requirements/bench.txt
+	$(LOCK) --group fuzz --no-deps --output-file requirements/fuzz.txt
 
 clean:  ## remove all that was made here
-	rm -rf .venv .venv3* .venv-lock dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv3* .venv-lock dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
 	find otel_ctx cli tests -name __pycache__ -type d -prune -exec rm -rf {} +

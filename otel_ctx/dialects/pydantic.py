@@ -98,7 +98,9 @@ def _pydantic_call(span: Span) -> Telling:
         return replace(said, reasons=said.reasons | {"not_captured"}, lost=said.lost | {"system", "messages"})
     if _GOOGLE.search(said.provider):
         said = _with_wrapped_results(said)
-    places = first(span.attributes, _BREAKPOINTS)
+    places = structure(first(span.attributes, _BREAKPOINTS))
+    if isinstance(places, str):
+        places = places.split(",")  # as Zipkin's tags hold a list, which JavaScript wrote
     return _with_markers(said, places) if isinstance(places, (list, tuple)) else said
 
 

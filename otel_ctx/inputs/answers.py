@@ -12,14 +12,15 @@ from otel_ctx.inputs.interface import Wrapping
 
 
 def _is_tempo(document: Any) -> bool:
-    if not isinstance(document, dict):
+    """OTLP itself is not: it would be opened again and again where another format was named."""
+    if not isinstance(document, dict) or "resourceSpans" in document:
         return False
-    trace = document.get("trace", document)
-    return isinstance(trace, dict) and isinstance(_groups(trace), list) and "resourceSpans" not in document
+    trace = document.get("trace")
+    return isinstance(_groups(trace) if isinstance(trace, dict) else document.get("batches"), list)
 
 
 def _open_tempo(document: Any) -> list[Any]:
-    trace = document.get("trace", document)
+    trace = document["trace"] if isinstance(document.get("trace"), dict) else document
     return [trace if "batches" not in trace else {"resourceSpans": trace["batches"]}]
 
 

@@ -23,7 +23,7 @@ from otel_ctx.inputs.fields import (
     time_of,
 )
 from otel_ctx.inputs.interface import JsonFormat, Records, Skipped
-from otel_ctx.model import Event, Span
+from otel_ctx.model import Cut, Event, Span
 
 _TYPES = frozenset("GENERATION SPAN EVENT AGENT TOOL CHAIN RETRIEVER EVALUATOR EMBEDDING GUARDRAIL".split())
 _TRACES = "a list of traces, without their observations: take /api/public/observations"
@@ -42,6 +42,7 @@ _FIELDS = (
 )
 _BESIDE = frozenset({"attributes", "resourceAttributes", "scope"})  # in the metadata, of the span itself
 _AI_SDK = "ai"  # its scope
+_LEFT_OUT = "llm.input_messages"  # OpenInference's, where there is a whole input too
 
 
 def _is_observation(document: dict[str, Any]) -> bool:
@@ -114,6 +115,7 @@ def _span(observation: dict[str, Any], trace: Mapping[str, Any], where: str) -> 
         resource=_mapping(metadata.get("resourceAttributes")),
         status_code=2 if failed else 0,
         status_message=text_of(observation, "statusMessage"),
+        cut=_cut(attributes),
         where=where,
     )
 
@@ -185,6 +187,16 @@ def _put_back(
         if name and value is not None:
             attributes[name] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return ()
+
+
+def _cut(attributes: Mapping[str, Any]) -> Cut | None:
+    """An OpenInference input that is a list of messages and no whole request (Bedrock's) has the system prompt beside it,
+    in the flat messages: they are gone."""
+    given = attributes.get("input.value")
+    if "openinference.span.kind" not in attributes or not _have(_parsed(given), "role"):
+        return None
+    roles = {m.get("role") for m in _parsed(given)} if isinstance(_parsed(given), list) else set()
+    return None if roles & {"system", "developer"} else Cut("langfuse", frozenset({_LEFT_OUT}))
 
 
 def _event(name: str, message: Mapping[str, Any]) -> Event:

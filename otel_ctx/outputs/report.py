@@ -288,16 +288,16 @@ _ROLES = frozenset({
 })  # fmt: skip
 
 
-def name_of(name: str, text: TextOf | None = None) -> str:
+def name_of(name: str, with_text: bool = False) -> str:
     """A tool's name; what has not the form of one may be prompt text that strayed."""
-    return name if not name or text is not None or _WORD.fullmatch(name) else "(no name)"
+    return name if not name or with_text or _WORD.fullmatch(name) else "(no name)"
 
 
 def _segment(s: Segment, text: TextOf | None) -> dict[str, Any]:
     out: dict[str, Any] = {
         "kind": s.kind,
         "role": s.role if s.role.lower() in _ROLES else None,
-        "name": name_of(s.name, text) or None,
+        "name": name_of(s.name, text is not None) or None,
         "path": s.path,
         "bytes": s.bytes,
         "tokens": s.tokens,

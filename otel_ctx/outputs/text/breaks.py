@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from otel_ctx.model import Break, Reading, Relation, Segment
 from otel_ctx.outputs.escape import cells, escape
+from otel_ctx.outputs.report import name_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
     Line,
@@ -121,7 +122,7 @@ def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
     segment = at.after or at.before
     paths = list(dict.fromkeys(r.break_.path for r in group if r.break_))
     path = escape(paths[0]) + (f" … {escape(paths[-1])}" if len(paths) > 1 else "")
-    name = f" {escape(segment.name)}" if segment and segment.name else ""
+    name = f" {escape(name_of(segment.name, view.show_text))}" if segment and segment.name else ""
     kind = "" if at.path.startswith(at.kind) else f" {at.kind}"
     what = f"{kind} {CHANGES[at.change]}"
     if at.char_offset is not None and at.change == "modified":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from otel_ctx.model import Reading, Segment, Tokens
 from otel_ctx.outputs.escape import cells, escape
-from otel_ctx.outputs.report import by_kind
+from otel_ctx.outputs.report import by_kind, name_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
     DOT,
@@ -137,7 +137,7 @@ def _largest(view: View, segments: tuple[Segment, ...], tokens: Tokens, whole: i
     room = view.width - _INDENT - _KIND - _COUNT - 19
     for segment in shown:
         size = round((segment.tokens or 0) * tokens.factor)
-        name = f"{DOT}{escape(segment.name)}" if segment.name else ""
+        name = f"{DOT}{escape(name_of(segment.name, view.show_text))}" if segment.name else ""
         restored = f"{DOT}restored from an earlier answer" if segment.inferred else ""
         path = escape(segment.path)
         where = clip_middle(path, room) + clip(name + restored, max(room - cells(path), 0))
