@@ -234,6 +234,38 @@ def test_a_span_at_the_limit_of_attributes_is_not_taken_for_whole(name: str) -> 
         assert "attributes_dropped" in got.calls[id_]["completeness"]["reasons"]
 
 
+BREAKPOINTS = "pydantic-ai-anthropic-v5-cache1h"  # in an attribute that is a list
+
+
+@pytest.mark.parametrize(
+    "name", ["jaeger-v1", "zipkin-python", "zipkin-js", "zipkin-collector", "flat-table", "langfuse-trace"]
+)
+def test_a_list_that_became_a_text_is_a_list(name: str) -> None:
+    got, wanted = through(WRITERS[name], records(BREAKPOINTS)[0]), as_it_is(BREAKPOINTS, False)
+    marked = [[s["path"] for s in c["segments"] if s["cache_marker"]] for c in wanted.calls.values()]
+    assert ["tools[2]", "system[0]", "messages[0].parts[0]"] in marked
+    for id_, call in wanted.calls.items():
+        assert got.calls[id_]["segments"] == call["segments"]
+
+
+@pytest.mark.parametrize("name", ["langfuse-trace", "langfuse-observations", "langfuse-export"])
+def test_a_system_prompt_that_langfuse_left_out_is_missed(name: str) -> None:
+    """OpenInference has Bedrock's messages as the input, and what lies beside them in flat attributes only."""
+    case = "oi-bedrock-converse-cache"
+    got, wanted = through(WRITERS[name], records(case)[0]), as_it_is(case, False)
+    assert got.calls.keys() == wanted.calls.keys()
+    for id_, call in got.calls.items():
+        assert "system" in {s["kind"] for s in wanted.calls[id_]["segments"]}
+        assert call["completeness"] == {"status": "partial", "reasons": ["value_cut"], "lost": ["system"]}
+    ((_, fix),) = [f for f in got.findings if f[0] == "content_truncated"]
+    assert "Langfuse keeps one input" in fix
+
+
+def test_a_list_of_messages_that_has_the_system_prompt_is_whole() -> None:
+    got = through(WRITERS["langfuse-trace"], records("oi-vercel-ai7-anthropic-legacy")[0])
+    assert [call["completeness"]["status"] for call in got.calls.values()] == ["full"] * 8
+
+
 # ---- every case
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from otel_ctx.parts import read_messages, read_system, read_tools
+from otel_ctx.parts.shapes import is_message
 
 ASKED = ("user", "", "Where is A-1042?")
 CALLED = ("tool_call", "get_order", '{"id":"A-1042"}')
@@ -261,3 +262,22 @@ def test_nothing_is_too_odd(odd: Any) -> None:
     parts, count = read_messages([odd])
     assert count <= 1  # an empty list in a list is a batch of one empty prompt
     assert all(isinstance(p.text, str) for p in parts)
+
+
+@pytest.mark.parametrize(
+    ("said", "texts"),
+    [
+        ([{"role": "system", "parts": "Be kind."}], ["Be kind."]),
+        ([{"role": "system", "parts": []}], []),
+        ([{"role": "system", "parts": None, "content": []}], []),
+        ([{"role": "system", "parts": {"type": "text", "content": "Be kind."}}], ["Be kind."]),
+        ([{"role": "system", "parts": 7}], ["7"]),
+    ],
+)
+def test_a_system_message_whose_parts_are_no_list(said: Any, texts: list[str]) -> None:
+    assert [part.text for part in read_system(said)] == texts
+
+
+@pytest.mark.parametrize("odd", [{"a": 1}, [1], 7, None])
+def test_what_has_no_word_for_its_type_is_no_message(odd: Any) -> None:
+    assert not is_message({"type": odd})

@@ -169,6 +169,22 @@ def test_no_bytes_make_a_format_fail_that_was_named(name: str, data: bytes) -> N
         list(read(["-"], format=name, stdin=io.BytesIO(data)))
 
 
+WRAPPED = (
+    {"resource_spans": []}, {"resourceSpans": []}, {"batches": []}, {"trace": {"batches": []}}, {"data": [{"data": []}]},
+    {"trace": {"resource_spans": []}}, {"result": {"resource_spans": []}}, {"traceId": "1", "spanId": "2", "attributes": {}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", format_names())
+@pytest.mark.parametrize("document", WRAPPED, ids=json.dumps)
+def test_what_is_put_round_an_answer_is_opened_once(document: dict[str, Any], name: str) -> None:
+    with suppress(InputError):
+        assert (
+            len(list(read(["-"], format=name, stdin=io.BytesIO(json.dumps(document, indent=1).encode()))))
+            == 1
+        )
+
+
 # ---- odd values, in every format
 
 
@@ -415,3 +431,18 @@ def test_a_bomb_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_bytes_make_a_reader_of_bytes_fail(known: BytesFormat, data: bytes) -> None:
     known.claims(data)
     list(known.read(io.BytesIO(data), "here", []))
+
+
+def test_a_sentence_in_the_place_of_a_tools_name_is_text(tmp_path: Path) -> None:
+    """Where it came from nobody knows: it is shown with the texts only."""
+    path = tmp_path / "dump"
+    tools = [{"type": "function", "name": name} for name in ("purple elephants at midnight", "search_docs")]
+    items = [
+        as_otlp(chat(n, attributes={"gen_ai.tool.definitions": json.dumps(tools[: 3 - n])})) for n in (1, 2)
+    ]
+    path.write_bytes(request(*items))
+    shown, redacted = command(path, "-v").stdout, command(path, "-v", "--redact").stdout
+    assert "purple elephants" in shown
+    assert "purple elephants" not in redacted
+    assert "(no name)" in redacted
+    assert "search_docs" in redacted

@@ -85,7 +85,7 @@ def _call(span: Span) -> Telling:
     elif cut:
         reasons.add("value_cut")
         lost.update({"tools", "system", "messages"} - found.keys() | {"messages"})
-        if isinstance(value, Mapping) and next(reversed(value)) in _OF_TOOLS:
+        if isinstance(value, Mapping) and next(reversed(value), "") in _OF_TOOLS:
             lost.add("tools")
     messages = found.get("messages")
     if not found.get("tools") and isinstance(messages, list) and any(map(_is_of_a_tool, messages)):
@@ -207,7 +207,7 @@ def _is_definition(message: Any) -> bool:
 
 def _is_of_a_tool(message: Any) -> bool:
     return isinstance(message, Mapping) and bool(
-        message.get("tool_calls") or message.get("role") == "tool" or message.get("type") in _TOOL_ITEMS
+        message.get("tool_calls") or message.get("role") == "tool" or str(message.get("type")) in _TOOL_ITEMS
     )
 
 

@@ -42,7 +42,9 @@ _FIELDS = (
 )
 _BESIDE = frozenset({"attributes", "resourceAttributes", "scope"})  # in the metadata, of the span itself
 _AI_SDK = "ai"  # its scope
-_LEFT_OUT = "llm.input_messages"  # OpenInference's, where there is a whole input too
+_LEFT_OUT = (
+    "llm.input_messages.system"  # of OpenInference's flat messages the one that the input does not repeat
+)
 
 
 def _is_observation(document: dict[str, Any]) -> bool:

@@ -46,9 +46,7 @@ def messages_of(value: Any, start: int = 0) -> Sequence[Any]:
     value = value.every() if isinstance(value, (History, Linked)) else structure(value)
     if not start and is_batch(value):
         value = value[0]
-    if isinstance(value, (list, tuple)):
-        return value
-    return [] if value in (None, "") else [value]
+    return _as_list(value)
 
 
 def is_batch(value: Any) -> bool:
@@ -61,24 +59,25 @@ def read_system(value: Any) -> list[Part]:
     value = structure(value)
     if isinstance(value, dict) and ("parts" in value or "content" in value) and "type" not in value:
         value = value.get("parts") or value.get("content")
-    if not isinstance(value, (list, tuple)):
-        value = [] if value in (None, "") else [value]
     parts: list[Part] = []
-    for block in value:
-        if (
+    for block in _as_list(value):
+        is_message = (
             isinstance(block, dict)
             and "role" in block
             and ("parts" in block or isinstance(block.get("content"), list))
-        ):
-            inner = block.get("parts") or block["content"]
-        else:
-            inner = [block]
-        for b in inner:
+        )
+        for b in _as_list(block.get("parts") or block.get("content")) if is_message else [block]:
             if is_cache_point(b):
                 _mark_last(parts, b)
                 continue
             parts += read_block(b, "system", "system", f"system[{len(parts)}]")
     return parts
+
+
+def _as_list(value: Any) -> Sequence[Any]:
+    if isinstance(value, (list, tuple)):
+        return value
+    return [] if value in (None, "") else [value]
 
 
 def read_message(message: Any, index: int) -> list[Part]:

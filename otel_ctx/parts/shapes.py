@@ -53,7 +53,7 @@ def is_message(value: Any) -> bool:
     message = plain(dict(value))
     role = message.get("role")
     if role is None:
-        return message.get("type") in ITEM_TYPES or (
+        return str(message.get("type")) in ITEM_TYPES or (
             "parts" in message and isinstance(message["parts"], (list, tuple)) and "type" not in message
         )
     if not isinstance(role, str) or not is_role(role):

@@ -54,7 +54,10 @@ def moved(line: bytes, round_: int) -> bytes:
 
     def other_id(match: re.Match[bytes]) -> bytes:
         name, old = match.groups()
-        return b'"%s":"%s"' % (name, hashlib.blake2b(mark + old, digest_size=len(old) // 2).hexdigest().encode())
+        return b'"%s":"%s"' % (
+            name,
+            hashlib.blake2b(mark + old, digest_size=len(old) // 2).hexdigest().encode(),
+        )
 
     line = _ID.sub(other_id, line)
     line = _TIME.sub(lambda m: b'"%s":"%d"' % (m[1], int(m[2]) + round_ * HOUR if int(m[2]) else 0), line)
@@ -90,7 +93,12 @@ def timed(command: list[str], terminal: bool) -> tuple[float, float, int, str]:
         raise SystemExit(f"{command} ended with {status}: {shown.decode(errors='replace')[-2000:]}")
     unit = 1 if sys.platform == "darwin" else 1024
     took = time.monotonic() - start
-    return took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, (shown + b"\n" + printed).decode(errors="replace")
+    return (
+        took,
+        usage.ru_utime + usage.ru_stime,
+        usage.ru_maxrss * unit,
+        (shown + b"\n" + printed).decode(errors="replace"),
+    )
 
 
 def _until_closed(descriptor: int) -> Iterator[bytes]:
@@ -105,7 +113,9 @@ def _until_closed(descriptor: int) -> Iterator[bytes]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--bar", action="store_true", help="show some of the states of the progress bar")
@@ -114,10 +124,14 @@ def main() -> None:
     try:
         size, lines = write(path, int(given.gigabytes * 1e9))
         print(f"{size / 1e9:.2f} GB, {lines:,} export requests", flush=True)
-        alone = float(subprocess.run([sys.executable, "-c", ORJSON, path], capture_output=True, check=True).stdout)
+        alone = float(
+            subprocess.run([sys.executable, "-c", ORJSON, path], capture_output=True, check=True).stdout
+        )
         print(f"orjson alone over its lines  {alone:7.1f} s CPU  {size / 1e6 / alone:6.1f} MB/s", flush=True)
         wall, cpu, peak, said = timed([sys.executable, "-m", "otel_ctx_cli", "analyze", str(path)], given.bar)
-        print(f"otelctx analyze              {cpu:7.1f} s CPU  {size / 1e6 / cpu:6.1f} MB/s  {wall:.1f} s wall")
+        print(
+            f"otelctx analyze              {cpu:7.1f} s CPU  {size / 1e6 / cpu:6.1f} MB/s  {wall:.1f} s wall"
+        )
         print(f"peak {peak / (1 << 20):,.0f} MiB; {cpu / alone:.2f} times orjson")
         states = [state for state in re.split(r"\r?\x1b\[K|\r", said) if "records read" in state]
         for state in states[:: max(1, len(states) // 8)]:

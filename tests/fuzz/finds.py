@@ -33,4 +33,9 @@ class Finds:
             path.write_bytes(data)
             told = "".join(traceback.format_exception(error))
             path.with_suffix(".txt").write_text(told, "utf-8", "backslashreplace")
-            print(f"FIND {path}: {type(error).__name__}: {error!s:.200}".encode(errors="backslashreplace").decode(), flush=True)
+            print(
+                f"FIND {path}: {type(error).__name__}: {error!s:.200}".encode(
+                    errors="backslashreplace"
+                ).decode(),
+                flush=True,
+            )

@@ -34,7 +34,10 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "llm.input_messages": {"openinference.span.kind": "LLM"},
     "llm.tools.0.tool.json_schema": {"openinference.span.kind": "LLM"},
     "gen_ai.prompt.0.content": {"llm.request.type": "chat", "gen_ai.prompt.0.role": "user"},
-    "gen_ai.prompt.0.tool_calls.0.arguments": {"llm.request.type": "chat", "gen_ai.prompt.0.role": "assistant"},
+    "gen_ai.prompt.0.tool_calls.0.arguments": {
+        "llm.request.type": "chat",
+        "gen_ai.prompt.0.role": "assistant",
+    },
     "llm.request.functions.0.parameters": {"llm.request.type": "chat", "llm.request.functions.0.name": "f"},
     "gen_ai.prompt": {"langsmith.span.kind": "llm"},
     "gen_ai.completion": {"langsmith.span.kind": "llm"},
@@ -77,7 +80,10 @@ def planted(value: Any) -> Any:
     if isinstance(value, list):
         return [planted(item) for item in value]
     if isinstance(value, dict):
-        return {k: v if isinstance(v, str) and k in _WORDS else planted(v) for k, v in value.items()}
+        return {
+            k: v if isinstance(v, str) and (k in _WORDS or "model" in k.lower()) else planted(v)
+            for k, v in value.items()
+        }
     return value
 
 
@@ -138,15 +144,21 @@ class Choices:
         if kind < 3:
             return self.text()
         if kind == 3:
-            return self.one((0, 1, -1, 2**31, 2**63 - 1, 2**64, 10**30, -(10**30), 0.0, 1e308, float("nan"), float("inf")))
+            return self.one(
+                (0, 1, -1, 2**31, 2**63 - 1, 2**64, 10**30, -(10**30), 0.0, 1e308, float("nan"), float("inf"))
+            )
         if kind == 4:
             return int.from_bytes(self.take(self.below(10)), "big", signed=True)
         if kind == 5:
-            return self.one((True, False, None, "", [], {}, b"", " ", "null", "[]", "{}", "[[]]", '[{"role":1}]', "0"))
+            return self.one(
+                (True, False, None, "", [], {}, b"", " ", "null", "[]", "{}", "[[]]", '[{"role":1}]', "0")
+            )
         if kind == 6:
             return self.take(self.below(20))
         if kind == 7:
-            return self.one(("[" * 2000, '{"a":' * 500, "9" * 5000, ODD, "é" * 3000, "…", '[{"role":"user","content":'))
+            return self.one(
+                ("[" * 2000, '{"a":' * 500, "9" * 5000, ODD, "é" * 3000, "…", '[{"role":"user","content":')
+            )
         if kind == 8:
             return self.one(real_values())
         if depth == 0:
@@ -162,7 +174,11 @@ class Choices:
         if kind < 8:
             return self.text()
         key = self.one(attribute_keys())
-        return re.sub(r"\.\d+\b", lambda _: f".{self.one((0, 1, 2, 7, 128, 10**9, -1))}", key) if kind < 64 else key
+        return (
+            re.sub(r"\.\d+\b", lambda _: f".{self.one((0, 1, 2, 7, 128, 10**9, -1))}", key)
+            if kind < 64
+            else key
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -182,16 +198,13 @@ _LARGEST = 12_000  # characters of a span that is used
 
 @cache
 def real() -> tuple[tuple[Span | LogRecord, ...], ...]:
-    """The first records of each case, small ones."""
+    """Of each case the first records that are small; the smallest, where none is."""
     cases = []
     for folder in sorted(path for path in CORPUS.iterdir() if path.is_dir()):
-        found: list[Span | LogRecord] = []
-        for name in ("traces.jsonl.gz", "logs.jsonl.gz"):
-            if (folder / name).exists():
-                for batch in read([folder / name]):
-                    found += [s for s in (*batch.spans, *batch.logs) if len(repr(s)) < _LARGEST][: 8 - len(found)]
-        if found:
-            cases.append(tuple(found))
+        files = [folder / name for name in ("traces.jsonl.gz", "logs.jsonl.gz") if (folder / name).exists()]
+        sized = [(len(repr(r)), r) for batch in read(files) for r in (*batch.spans, *batch.logs)]
+        small = [record for size, record in sized if size < _LARGEST][:8]
+        cases.append(tuple(small or [min(sized, key=lambda pair: pair[0])[1]]))
     return tuple(cases)
 
 
@@ -215,8 +228,15 @@ def real_values() -> tuple[Any, ...]:
 @cache
 def inner_keys() -> tuple[str, ...]:
     """Keys of the JSON inside attributes."""
-    found = {key for value in real_values() if isinstance(value, str) for key in re.findall(r'"(\w{1,30})":', value)}
-    return tuple(sorted(found | _WORDS | {"content", "parts", "text", "input", "output", "tools", "messages"}))
+    found = {
+        key
+        for value in real_values()
+        if isinstance(value, str)
+        for key in re.findall(r'"(\w{1,30})":', value)
+    }
+    return tuple(
+        sorted(found | _WORDS | {"content", "parts", "text", "input", "output", "tools", "messages"})
+    )
 
 
 # ---- edited ones
@@ -284,7 +304,9 @@ def _odd(record: T, choices: Choices) -> T:
     if how < 200:
         return record
     if isinstance(record, LogRecord):
-        return replace(record, span_id=choices.one(_IDS), body=_covered(choices.value()), name=choices.one(_EVENTS))
+        return replace(
+            record, span_id=choices.one(_IDS), body=_covered(choices.value()), name=choices.one(_EVENTS)
+        )
     changes: dict[str, Any] = {
         "span_id": choices.one(_IDS),
         "parent_id": choices.one(_IDS),

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.fuzz.targets import TARGETS, run
 
-SLICE = 60  # seconds of one process: then its corpus is what all go on from
+SLICE = 120  # seconds of one process: then its corpus is what all go on from
 _COUNT = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 
 
@@ -47,13 +47,19 @@ def fuzz(target: str, seconds: int, folder: Path, engine: str) -> tuple[str, int
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=int, default=600, help="of wall time, together")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--target", choices=tuple(TARGETS), action="append", help="[default: all]")
     parser.add_argument("--folder", type=Path, default=Path(".fuzz"))
-    parser.add_argument("--engine", choices=("atheris", "hypothesis"), help="[default: atheris, if it is installed]")
-    parser.add_argument("--replay", type=Path, metavar="FIND", help="run one input again, and raise what it raises")
+    parser.add_argument(
+        "--engine", choices=("atheris", "hypothesis"), help="[default: atheris, if it is installed]"
+    )
+    parser.add_argument(
+        "--replay", type=Path, metavar="FIND", help="run one input again, and raise what it raises"
+    )
     given = parser.parse_args()
     if given.replay:
         run(given.replay.name.partition("-")[0], given.replay.read_bytes())
@@ -66,7 +72,9 @@ def main() -> int:
     known = {path.name for path in (given.folder / "finds").glob("*")}
     slices = max(1, round(given.seconds * given.workers / SLICE / len(targets)))
     seconds = max(1, given.seconds * given.workers // (slices * len(targets)))
-    print(f"{engine} on Python {sys.version.split()[0]}: {len(targets)} targets, {given.seconds} s, {given.workers} at once")
+    print(
+        f"{engine} on Python {sys.version.split()[0]}: {len(targets)} targets, {given.seconds} s, {given.workers} at once"
+    )
     counts = dict.fromkeys(targets, 0)
     with ThreadPoolExecutor(given.workers) as pool:
         jobs = [pool.submit(fuzz, t, seconds, given.folder, engine) for _ in range(slices) for t in targets]

@@ -8,8 +8,10 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from otel_ctx.inputs import format_names
 from otel_ctx.model import Event, Link, Span
@@ -37,7 +39,8 @@ def dictionary() -> list[bytes]:
     keys = {
         key
         for dump in dumps()
-        for key in re.findall(rb'"([A-Za-z_][\w.-]{1,40})"\s*:', dump) + re.findall(rb"^\s*(\w+): ", dump, re.MULTILINE)
+        for key in re.findall(rb'"([A-Za-z_][\w.-]{1,40})"\s*:', dump)
+        + re.findall(rb"^\s*(\w+): ", dump, re.MULTILINE)
     }
     words = {*_MAGIC, *keys, *(k.encode() for k in (*attribute_keys(), *inner_keys()) if len(k) < 60)}
     return sorted(word for word in words if word)
@@ -57,16 +60,38 @@ def dumps() -> tuple[bytes, ...]:
     """Files as users have them."""
     found = [writer.write(_trace(), ()) for writer in WRITERS.values()]
     for path in sorted((TESTS / "data").rglob("*")):
-        if path.is_file() and path.parent.name in ("dumps", "inputs") or "transcripts" in path.parts and path.is_file():
+        if (path.is_file() and path.parent.name in ("dumps", "inputs")) or (
+            "transcripts" in path.parts and path.is_file()
+        ):
             data = path.read_bytes()
             found.append(gzip.decompress(data) if path.suffix == ".gz" else data)
     for path in sorted((TESTS / "corpus").glob("*/requests.jsonl.gz")):
         lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
         found += [line for line in lines[:2] if len(line) < LONGEST]
     for path in sorted((TESTS / "corpus").glob("*/*s.jsonl.gz")):
-        found += [line for line in gzip.decompress(path.read_bytes()).splitlines(keepends=True)[:1] if len(line) < LONGEST]
-    # of a long one its beginning: a stream that ends in the middle
-    return tuple(dict.fromkeys(data if len(data) <= LONGEST - 2 else data[: LONGEST - 2] for data in found))
+        found += [
+            line
+            for line in gzip.decompress(path.read_bytes()).splitlines(keepends=True)[:1]
+            if len(line) < LONGEST
+        ]
+    return tuple(dict.fromkeys(_small(data) for data in found))
+
+
+def _small(data: bytes) -> bytes:
+    """Of a long one its beginning, with short texts where it is lines of JSON: a stream that ends in the middle."""
+    if len(data) >= LONGEST:
+        with suppress(ValueError):
+            rows = [json.loads(line) for line in data.splitlines()]
+            data = b"".join(json.dumps(_short(row)).encode() + b"\n" for row in rows)
+    return data[: LONGEST - 2]
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:200]
+    if isinstance(value, list):
+        return [_short(item) for item in value[:20]]
+    return {k: _short(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _trace() -> list[Span]:
@@ -79,7 +104,16 @@ def _trace() -> list[Span]:
         "gen_ai.input.messages": said,
     }
     event = Event("gen_ai.user.message", 5, {"content": "hi", "n": 1})
-    first = Span("1" * 32, "1" * 16, "", "agent", 10**18, 10**18 + 9, {"a": ["x", "y"], "b": 2.5, "c": True}, events=(event,))
+    first = Span(
+        "1" * 32,
+        "1" * 16,
+        "",
+        "agent",
+        10**18,
+        10**18 + 9,
+        {"a": ["x", "y"], "b": 2.5, "c": True},
+        events=(event,),
+    )
     link = Link("1" * 32, "1" * 16)
     last = Span(
         "1" * 32, "2" * 16, "1" * 16, "chat", 10**18 + 1, 10**18 + 5, call, 3, links=(link,), scope_name="lib",
@@ -119,4 +153,10 @@ def _spans() -> Iterator[bytes]:
     yield from (chance.randbytes(chance.randrange(4, 400)) for _ in range(300))
 
 
-_MADE = {"sniffed": lambda: iter(dumps()), "named": _named, "packed": _packed, "content": _content, "spans": _spans}
+_MADE = {
+    "sniffed": lambda: iter(dumps()),
+    "named": _named,
+    "packed": _packed,
+    "content": _content,
+    "spans": _spans,
+}

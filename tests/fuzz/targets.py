@@ -154,8 +154,17 @@ def content(data: bytes) -> None:
         value = CANARY + text
     base = choices.span(key)
     spans = [
-        Span(**{**base, "attributes": {**base["attributes"], key: v}, "span_id": f"{n:016x}", "where": f"x:{n}"})
-        for n, v in enumerate((value if nested else json.dumps(value), f"{json.dumps(value)[: len(data) // 2]}…"), 1)
+        Span(
+            **{
+                **base,
+                "attributes": {**base["attributes"], key: v},
+                "span_id": f"{n:016x}",
+                "where": f"x:{n}",
+            }
+        )
+        for n, v in enumerate(
+            (value if nested else json.dumps(value), f"{json.dumps(value)[: len(data) // 2]}…"), 1
+        )
     ]
     _said(spans, (), private=True)
 
@@ -178,7 +187,11 @@ def _judged(batches: list[Batch]) -> None:
 
 
 def _said(
-    found: Iterable[Span], logs: Iterable[Any], *, notes: tuple[tuple[str, str], ...] = (), private: bool = False
+    found: Iterable[Span],
+    logs: Iterable[Any],
+    *,
+    notes: tuple[tuple[str, str], ...] = (),
+    private: bool = False,
 ) -> None:
     """``private``: the canary stands where prompts stand and nowhere else."""
     engine = Engine()
@@ -211,7 +224,9 @@ def _around(text: str) -> str:
     return text[max(0, at - 150) : at + 100]
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {t.__name__: t for t in (sniffed, named, packed, content, spans)}
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    t.__name__: t for t in (sniffed, named, packed, content, spans)
+}
 
 
 def run(target: str, data: bytes) -> None:
@@ -226,5 +241,3 @@ def run(target: str, data: bytes) -> None:
 
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
-
-

@@ -89,7 +89,9 @@ def main() -> None:
     parser.add_argument("--engine", choices=("atheris", "hypothesis"), required=True)
     given = parser.parse_args()
     warnings.simplefilter("error")
-    (by_atheris if given.engine == "atheris" else by_hypothesis)(given.target, given.seconds, given.folder, given.seed)
+    (by_atheris if given.engine == "atheris" else by_hypothesis)(
+        given.target, given.seconds, given.folder, given.seed
+    )
 
 
 if __name__ == "__main__":
