@@ -446,3 +446,54 @@ def test_a_sentence_in_the_place_of_a_tools_name_is_text(tmp_path: Path) -> None
     assert "purple elephants" not in redacted
     assert "(no name)" in redacted
     assert "search_docs" in redacted
+
+
+# ---- the same in logs of requests and in transcripts
+
+
+LOGS = sorted(
+    path
+    for path in (Path(__file__).parent / "data" / "transcripts").glob("*/*.jsonl.gz")
+    if path.name != "traces.jsonl.gz"
+)
+_TOLD_BY = frozenset(
+    "type role uuid parentUuid id sessionId timestamp start_unix_nano api kind subtype $set".split()
+)  # what a reader knows the rows by
+
+
+def _with_odd_texts(value: Any, key: str = "") -> Any:
+    if isinstance(value, str):
+        return value if key in _TOLD_BY else value[:200] + ODD
+    if isinstance(value, list):
+        return [_with_odd_texts(item, key) for item in value]
+    return {k: _with_odd_texts(v, k) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: f"{path.parent.name}-{path.name.partition('.')[0]}")
+def test_odd_text_in_every_field_of_a_log(log: Path, tmp_path: Path) -> None:
+    rows = [json.loads(row) for row in gzip.decompress(log.read_bytes()).splitlines()]
+    path, report = tmp_path / "log\x1b[31m.jsonl", tmp_path / "report.json"
+    path.write_text("".join(json.dumps(_with_odd_texts(row)) + "\n" for row in rows), "utf-8")
+    assert spans(of(path.read_bytes()))
+    for arguments in (("-vv",), ("--json", str(report))):
+        result = command(path, *arguments)
+        for stream in (result.stdout, result.stderr):
+            assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", stream)
+    assert json.loads(report.read_bytes())["calls"]
+
+
+def test_a_value_of_protobuf_that_is_nested_a_hundred_thousand_times() -> None:
+    def field(number: int, data: bytes) -> bytes:
+        size, length = len(data), b""
+        while size > 0x7F:
+            length, size = length + bytes((size & 0x7F | 0x80,)), size >> 7
+        return bytes((number << 3 | 2,)) + length + bytes((size,)) + data
+
+    value = field(1, b"x")
+    for _ in range(50_000):  # AnyValue.array_value, ArrayValue.values
+        value = field(5, field(1, value))
+    ids = field(1, bytes.fromhex(TRACE)) + field(2, b"\0\0\0\0\0\0\0\1")
+    span = ids + field(5, b"deep") + field(9, field(1, b"key") + field(2, value))
+    data = field(1, field(2, field(2, span)))
+    with pytest.raises(InputError, match=r"^<stdin>(:|, )"):
+        list(read(["-"], stdin=io.BytesIO(data)))
