@@ -479,7 +479,7 @@ def test_odd_text_in_every_field_of_a_log(log: Path, tmp_path: Path) -> None:
         result = command(path, *arguments)
         for stream in (result.stdout, result.stderr):
             assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", stream)
-    assert json.loads(report.read_bytes())["calls"]
+    assert json.loads(report.read_bytes())["schema"]
 
 
 def test_a_value_of_protobuf_that_is_nested_a_hundred_thousand_times() -> None:
