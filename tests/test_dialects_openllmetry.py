@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -144,3 +145,15 @@ def test_nothing_raises(attributes: dict[str, Any], dropped: int) -> None:
     if said is not None:
         for raw in (said.tools, said.messages, said.output):
             parts(raw)
+
+
+def test_converses_blocks_that_call_a_tool_tell_that_there_were_tools() -> None:
+    """This instrumentation has no definitions of Converse's tools, and its calls stand inside the content only."""
+    used = json.dumps([{"text": "I look."}, {"toolUse": {"toolUseId": "t", "name": "look", "input": {}}}])
+    asked = told(PROMPT | {"gen_ai.system": "AWS"})
+    used_ = told(
+        PROMPT
+        | {"gen_ai.system": "AWS", "gen_ai.prompt.2.role": "assistant", "gen_ai.prompt.2.content": used}
+    )
+    assert (asked.reasons, asked.lost) == (frozenset(), frozenset())
+    assert (used_.reasons, used_.lost) == ({"schema_missing"}, {"tools"})

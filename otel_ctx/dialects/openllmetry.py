@@ -23,6 +23,7 @@ _TOOLS = "llm.request.functions."
 _PREFIXES = (_PROMPT, _COMPLETION, _TOOLS)
 _NO_CONVERSATION = frozenset({"embedding", "rerank"})  # values of llm.request.type
 _BLOCK_LISTS = frozenset({"aws", "bedrock", "aws.bedrock"})  # content is always a list of Converse's blocks
+_CALLS = frozenset({"toolUse", "toolResult"})
 _PYTHON_PART = "media_resolution="  # how Python's repr() of a google-genai part begins
 _MEDIA = ("file_data=FileData(", "inline_data=Blob(")  # of such a part its type can still be read
 _DEFINITION = ("name", "description", "parameters", "input_schema")  # in the order of the providers' requests
@@ -147,7 +148,8 @@ def _read(blocks: bool, pairs: list[tuple[str, Any]], start: int) -> list[Any] |
 
 
 def _opened(messages: list[Any], blocks: bool) -> frozenset[str]:
-    """Contents that were written out are parsed in place. -> "not_captured", "unparsable" where a part is missing."""
+    """Contents that were written out are parsed in place. -> "not_captured", "unparsable" where a part is missing,
+    "calls" where a block calls a tool."""
     facts = set()
     for message in messages:
         if message is None:
@@ -156,7 +158,11 @@ def _opened(messages: list[Any], blocks: bool) -> frozenset[str]:
         if content is None and message.get("role") == "user":  # images could not be written
             facts.add("not_captured")
         if blocks and isinstance(content, str) and content[:2] == "[{":
-            message["content"] = structure(content)
+            message["content"] = opened = structure(content)
+            if isinstance(opened, list) and any(
+                isinstance(b, dict) and not _CALLS.isdisjoint(b) for b in opened
+            ):
+                facts.add("calls")
         elif isinstance(content, str) and _PYTHON_PART in content:
             whole = structure(content)
             kept = [b for b in whole if not _is_repr(b)] if isinstance(whole, list) else []
