@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,7 @@ FORMATS = {
     "jaeger-api-v1.fixture.json": ("jaeger", 1),
     "jaeger-api-v3.fixture.json": ("otlp-json+jaeger-v3", 1),
     "js-console-exporter.txt": ("js-console", 2),
+    "js-json.log": ("js-json", 2),
     "otlp-http-body.js.json": ("otlp-json", 2),
     "otlp-http-body.js.pb": ("otlp-protobuf", 2),
     "otlp-http-body.python.json": ("otlp-json", 4),
@@ -205,3 +207,40 @@ def test_a_dump_that_ends_in_the_middle_is_read_up_to_there_and_says_so(
     assert 0 < len(kept) < len(whole)
     assert set(kept) < {span.span_id for span in whole}
     assert [note for note in skipped(batches) if "cut off" in note.why]
+
+
+def test_the_objects_of_the_javascript_sdk() -> None:
+    """What was met before in an object is ``[Circular]``: a link to the parent here."""
+    (batch, _, last) = read(["-"], stdin=io.BytesIO(data("js-json.log")))
+    (child,) = batch.spans
+    assert (child.name, child.kind, child.scope_name, child.scope_version) == (
+        "llm_call",
+        3,
+        "gemini-cli",
+        "v1",
+    )
+    assert child.parent_id != child.span_id
+    assert (child.status_code, child.status_message) == (2, "boom")
+    assert child.end_unix_nano - child.start_unix_nano == 317_472
+    assert child.attributes["a.list"] == ["x", "y"]
+    assert child.resource == {"service.name": "gemini-cli"}
+    assert [(e.name, e.attributes) for e in child.events] == [("ev", {"a": 1})]
+    assert child.links == ()
+    (record,) = last.logs
+    assert (record.name, record.body, record.span_id) == ("x", "API response", child.parent_id)
+    assert record.attributes["input_token_count"] == 5
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        {"spanContext": {"traceId": "1" * 32, "spanId": "2" * 16}, "parentSpanId": "3" * 16, "startTime": [5, 7],
+         "endTime": [6, 0], "instrumentationLibrary": {"name": "lib"}, "resource": {"attributes": {"a": "b"}}, "kind": 2},
+        {"_spanContext": {"traceId": "1" * 32, "spanId": "2" * 16}, "parentSpanId": "3" * 16, "startTime": [5, 7],
+         "endTime": [6, 0], "instrumentationScope": {"name": "lib"}, "resource": {"_attributes": {"a": "b"}}, "kind": 2},
+    ],
+)  # fmt: skip
+def test_the_objects_of_older_javascript_sdks(old: dict[str, object]) -> None:
+    (span,) = spans(read(["-"], stdin=io.BytesIO(json.dumps(old).encode())))
+    assert (span.parent_id, span.scope_name, span.resource) == ("3" * 16, "lib", {"a": "b"})
+    assert (span.start_unix_nano, span.end_unix_nano, span.kind) == (5_000_000_007, 6_000_000_000, 3)

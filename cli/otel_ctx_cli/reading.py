@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_ctx.outputs.report import Inputs
 
 FORMATS = (
-    "otlp-json", "otlp-protobuf", "python-console", "js-console", "jaeger", "zipkin", "phoenix", "phoenix-dataframe",
+    "otlp-json", "otlp-protobuf", "python-console", "js-console", "js-json", "jaeger", "zipkin", "phoenix", "phoenix-dataframe",
     "langfuse", "datadog", "claude-code", "codex", "gemini-cli", "opencode", "raw-requests",
 )  # fmt: skip  # as in otel_ctx, which --help does not wait for
 

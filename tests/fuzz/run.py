@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.fuzz.targets import TARGETS, run
 
-SLICE = 120  # seconds of one process: then its corpus is what all go on from
+SLICE = 300  # seconds of one process: each begins with all that is known, and that takes a while
 _COUNT = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 
 

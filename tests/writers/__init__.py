@@ -37,6 +37,7 @@ WRITERS: dict[str, Writer] = {
     "python-console": Writer(console.python_pretty, "python-console", logs=True, scopes=False),
     "python-console-lines": Writer(console.python_lines, "python-console", logs=True, scopes=False),
     "js-console": Writer(console.javascript, "js-console", logs=True),
+    "js-json": Writer(console.javascript_json, "js-json", logs=True),
     "jaeger-v1": Writer(stores.jaeger, "jaeger"),
     "jaeger-v3": Writer(stores.jaeger_v3, "otlp-json+jaeger-v3"),
     "tempo-v1": Writer(stores.tempo_v1, "otlp-json+tempo"),

@@ -133,6 +133,66 @@ def _js_span(span: Span) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def javascript_json(spans: Sequence[Span], logs: Sequence[LogRecord]) -> bytes:
+    """``JSON.stringify(span, null, 2)``, one after the other."""
+    items = [*map(_js_span_object, spans), *map(_js_log_object, logs)]
+    return "".join(json.dumps(item, indent=2) + "\n" for item in items).encode()
+
+
+def _js_time(nanos: int) -> list[int]:
+    return [nanos // 10**9, nanos % 10**9]
+
+
+def _js_context(trace_id: str, span_id: str) -> dict[str, Any]:
+    return {"traceId": trace_id, "spanId": span_id, "traceFlags": 1}
+
+
+def _js_span_object(span: Span) -> dict[str, Any]:
+    parent = {"parentSpanContext": _js_context(span.trace_id, span.parent_id)} if span.parent_id else {}
+    status: dict[str, Any] = {"code": span.status_code}
+    return {
+        "_spanContext": _js_context(span.trace_id, span.span_id),
+        "kind": max(span.kind - 1, 0),
+        **parent,
+        "attributes": dict(span.attributes),
+        "links": [
+            {"context": _js_context(to.trace_id, to.span_id), "attributes": dict(to.attributes)} for to in span.links
+        ],
+        "events": [
+            {
+                "name": e.name, "attributes": dict(e.attributes), "time": _js_time(e.time_unix_nano),
+                "droppedAttributesCount": e.dropped_attributes,
+            }
+            for e in span.events
+        ],
+        "startTime": _js_time(span.start_unix_nano),
+        "resource": {"_rawAttributes": [[k, v] for k, v in span.resource.items()], "_asyncAttributesPending": False},
+        "instrumentationScope": {"name": span.scope_name, "version": span.scope_version},
+        "_droppedAttributesCount": span.dropped_attributes,
+        "_droppedEventsCount": span.dropped_events,
+        "name": span.name,
+        "status": {**status, "message": span.status_message} if span.status_message else status,
+        "endTime": _js_time(span.end_unix_nano),
+        "_ended": True,
+        "_spanProcessor": {"_spanProcessors": [{"_exporter": {}, "_shutdownOnce": {"_that": "[Circular]"}}]},
+    }  # fmt: skip
+
+
+def _js_log_object(record: LogRecord) -> dict[str, Any]:
+    context = {"_spanContext": _js_context(record.trace_id, record.span_id)} if record.span_id else {}
+    return {
+        "resource": {"_rawAttributes": [[k, v] for k, v in record.resource.items()]},
+        "instrumentationScope": {"name": record.scope_name, "version": record.scope_version},
+        "attributes": dict(record.attributes),
+        "_hrTime": _js_time(record.time_unix_nano),
+        "_hrTimeObserved": _js_time(record.time_unix_nano),
+        **context,
+        "_body": record.body,
+        "_eventName": record.name,
+        "_droppedAttributesCount": record.dropped_attributes,
+    }
+
+
 def _js_log_record(record: LogRecord) -> dict[str, Any]:
     return {
         "resource": {"attributes": record.resource},
