@@ -35,6 +35,7 @@ from otel_ctx.inputs import (
     phoenix,
     python_console,
     raw_requests,
+    utf16,
     zipkin,
 )
 from otel_ctx.inputs.interface import (
@@ -64,6 +65,7 @@ __all__ = ["FORMATS", "Batch", "Skipped", "Store", "format_names", "read", "tota
 FORMATS: tuple[Format, ...] = (
     compression.GZIP,
     compression.ZSTD,
+    utf16.ENVELOPE,
     collector_file.ENVELOPE,
     parquet.ENVELOPE,
     otlp_protobuf.FORMAT,
@@ -94,11 +96,9 @@ _NESTED = 4  # envelopes inside envelopes
 _UNKNOWN = "no telemetry of a known format"
 _METRICS = "OTLP metrics, which hold no spans"
 _EMPTY = "holds no spans"
-_UTF_16 = "text in UTF-16"
 _ZIP = "a zip archive"
 _WAYS_OUT = {
     _METRICS: "name the file of the traces or of the logs",
-    _UTF_16: "PowerShell's > writes it: save the file as UTF-8",
     _ZIP: "unpack it first",
 }
 _FLUSHED = "is this the file that the exporter writes to, and was it flushed?"
@@ -258,10 +258,9 @@ def _records(
             return
     if not head:
         return
-    for begins, why in ((b"\xff\xfe", _UTF_16), (b"\xfe\xff", _UTF_16), (b"PK\x03\x04", _ZIP)):
-        if head.startswith(begins):
-            skipped.append(Skipped(where, why))
-            return
+    if head.startswith(b"PK\x03\x04"):
+        skipped.append(Skipped(where, _ZIP))
+        return
     for known in FORMATS:
         if isinstance(known, BytesFormat) and (known is forced or (forced is None and known.claims(head))):
             for records in known.read(stream, where, skipped):

@@ -132,8 +132,8 @@ def _named() -> Iterator[bytes]:
 
 def _packed() -> Iterator[bytes]:
     for n, dump in enumerate(dumps()):
-        yield bytes((n % 8, 0)) + dump
-        yield bytes((n * 5 % 8, 1 + n % 255)) + dump
+        yield bytes((n % 9, 0)) + dump
+        yield bytes((n * 5 % 9, 1 + n % 255)) + dump
 
 
 def _content() -> Iterator[bytes]:

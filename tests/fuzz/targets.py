@@ -98,6 +98,7 @@ _PACKERS: tuple[Callable[[bytes], bytes], ...] = (
     _gzip, _zstd, lambda data: _gzip(_gzip(data)), lambda data: _zstd(_gzip(data)), _frames(bytes), _frames(_zstd),
     lambda data: b"".join(_gzip(line + b"\n") for line in data.split(b"\n")),
     lambda data: b"".join(_zstd(line + b"\n") for line in data.split(b"\n")),
+    lambda data: b"\xff\xfe" + data.decode("utf-8", "replace").encode("utf-16-le"),
 )  # fmt: skip
 
 
