@@ -107,7 +107,7 @@ def locked(name: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["core.txt", "dev.txt", "bench.txt"])
+@pytest.mark.parametrize("name", ["core.txt", "dev.txt", "bench.txt", "fuzz.txt"])
 def test_the_lock_names_no_index(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text("utf-8")
 
@@ -141,12 +141,17 @@ def test_the_lock_fits_the_declared_dependencies() -> None:
     core = requirements([*PROJECT["dependencies"], *extras["fast"], *groups["build"], *build_system])
     # not the extra ``claude``: the golden files hold the fitted model's counts, on every Python
     tested = [entries for name, entries in extras.items() if name != "claude"]
-    bench = requirements(groups.pop("bench"))
+    bench, fuzz = requirements(groups.pop("bench")), requirements(groups.pop("fuzz"))
     dev = requirements([entry for entries in [*tested, *groups.values()] for entry in entries])
 
     assert unmet(core, locked("core.txt")) == []
     assert unmet(dev, locked("dev.txt")) == []
     assert unmet(bench, locked("bench.txt")) == []
+    # one for Python 3.11, one for those after it
+    pins = re.findall(
+        r"^atheris==(\S+)", (ROOT / "requirements" / "fuzz.txt").read_text("utf-8"), re.MULTILINE
+    )
+    assert [unmet([wanted], {"atheris": pin}) for wanted, pin in zip(fuzz, pins, strict=True)] == [[], []]
 
 
 def test_every_runtime_dependency_is_justified_in_agents_md() -> None:
