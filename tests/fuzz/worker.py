@@ -36,7 +36,8 @@ def by_atheris(target: str, seconds: int, folder: Path, seed: int) -> None:
     finds = Finds(folder / "finds")
     options = {
         "max_total_time": seconds, "max_len": seeds.LONGEST, "dict": words, "seed": seed, "timeout": HANG,
-        "report_slow_units": HANG, "rss_limit_mb": LIMIT, "artifact_prefix": f"{folder / 'finds'}/{target}-", "print_final_stats": 1, "verbosity": 0,
+        "report_slow_units": HANG, "rss_limit_mb": LIMIT, "artifact_prefix": f"{folder / 'finds'}/{target}-",
+        "print_final_stats": 1, "verbosity": 0,
     }  # fmt: skip
     for seed_ in seeds.seeds(target)[:20]:  # what is loaded once is no cost of the input that comes first
         finds.tried(target, seed_)
