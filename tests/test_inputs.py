@@ -315,3 +315,8 @@ def test_a_format_is_one_value_more(write: Any, monkeypatch: pytest.MonkeyPatch)
     ]
     assert spans(found)[-1].where == "d, half 2"
     assert [note.where for note in skipped(found)] == ["d, half 3:1"]
+
+
+def test_a_file_of_another_format_than_was_named(write: Any) -> None:
+    with pytest.raises(InputError, match=r"^d: not in the format that was named, zipkin \(name none"):
+        list(read([write("d", line(1))], format="zipkin"))

@@ -94,6 +94,7 @@ STDIN = "<stdin>"
 _MANY = 1000  # notes that may wait for the next batch
 _NESTED = 4  # envelopes inside envelopes
 _UNKNOWN = "no telemetry of a known format"
+_OTHER = "not in the format that was named"
 _METRICS = "OTLP metrics, which hold no spans"
 _EMPTY = "holds no spans"
 _ZIP = "a zip archive"
@@ -237,6 +238,8 @@ def _reason(error: OSError) -> str:
 
 
 def _way_out(why: str) -> str:
+    if why.startswith(_OTHER):
+        return "name none: each is known by its content"
     if why.startswith(_UNKNOWN):
         return "known are " + ", ".join(format_names())
     if OVERLONG in why:
@@ -315,7 +318,7 @@ def _json_records(
                 opened += ((added + suffix, value) for value in reversed(inside))
                 del item, inside
             else:
-                unread.add(first, last, _stranger(item), alone=alone)
+                unread.add(first, last, _stranger(item, forced), alone=alone)
                 if len(skipped) >= _MANY:
                     yield "", Records()
     unread.end()
@@ -385,7 +388,9 @@ _FAMILIAR = frozenset(
 )
 
 
-def _stranger(document: Any) -> str:
+def _stranger(document: Any, forced: Format | None) -> str:
+    if forced is not None:
+        return f"{_OTHER}, {forced.name}"
     if not isinstance(document, dict):
         return _UNKNOWN
     if "resourceMetrics" in document or "resource_metrics" in document:
