@@ -18,6 +18,7 @@ from otel_ctx.dialects import exchange
 from otel_ctx.inputs import raw_requests
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Skipped
+from otel_ctx.inputs.references import Answered
 from otel_ctx.model import Call
 from otel_ctx_cli.main import main
 from tests.alike import analysed, prompt
@@ -113,6 +114,7 @@ def _told(path: Path) -> tuple[list[tuple[Any, ...]], set[tuple[str, str]]]:
         ("otel-genai-openai-chat-spanonly-sdkretry", "openai"),
         ("otel-genai-openai-responses-spanandevent", "openai"),
         ("traceloop-sdk-js-vercel", "openai"),
+        ("vercel-ai6-responses", "openai"),  # names what it was answered
     ],
 )
 def test_a_log_of_requests_says_what_the_spans_of_the_session_say(case: str, provider: str) -> None:
@@ -571,3 +573,50 @@ def test_a_gate_does_not_judge_a_log_with_a_corrupt_record(tmp_path: Path) -> No
     result = CliRunner().invoke(main, ["analyze", str(log), "--fail-on", "error"])
     assert result.exit_code == 2
     assert "log.jsonl:2: JSON with a key that an object has twice" in result.stderr
+
+
+# ---- items that are only named
+
+
+def test_an_item_that_an_earlier_answer_of_the_log_holds(analyse: Any) -> None:
+    said = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Hello."}],
+    }
+    named = {"type": "item_reference", "id": "msg_1"}
+    first = {"body": RESPONSES, "response": {"object": "response", "id": "resp_1", "output": [said]}}
+    later = {**RESPONSES, "input": [HI, named, {"role": "user", "content": "And?"}]}
+    analysis, skipped = analyse(one=lines(first, {"body": later}))
+    assert not skipped
+    (_, call) = calls(analysis)
+    assert [text for _, text in texts(analysis, call)] == ["Be kind.", "Hi!", "Hello.", "And?"]
+    assert (call.completeness.status, analysis.readings[1].relation) == ("full", "continues")
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"type": "item_reference", "id": "msg_9"},
+        {"type": "compaction", "encrypted_content": "x"},
+        {"type": "item_reference"},
+    ],
+)
+def test_an_item_that_only_the_server_can_read_is_missed(kept: dict[str, Any], analyse: Any) -> None:
+    analysis, _ = analyse(one=lines({**RESPONSES, "input": [HI, kept]}))
+    (call,) = calls(analysis)
+    assert call.completeness.status == "partial"
+    assert "server_side" in call.completeness.reasons
+    assert call.completeness.lost >= {"messages"}
+
+
+def test_the_newest_items_are_kept() -> None:
+    answered = Answered()
+    for n in range(5_000):
+        answered.learn({"output": [{"id": f"msg_{n}", "type": "message"}]})
+    asked = {"input": [{"type": "item_reference", "id": f"msg_{n}"} for n in (0, 4_999)]}
+    filled = answered.filled(asked)
+    assert filled is not None
+    assert [item["type"] for item in filled["input"]] == ["item_reference", "message"]
+    assert asked["input"][1]["type"] == "item_reference", "the record is as it was"

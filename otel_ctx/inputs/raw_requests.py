@@ -15,6 +15,7 @@ from typing import Any
 from otel_ctx.inputs.exchanges import exchange
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
+from otel_ctx.inputs.references import Answered
 from otel_ctx.model import Span
 from otel_ctx.parts import structure
 
@@ -68,19 +69,22 @@ def claims(value: Any) -> bool:
 
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
     """One record after the other. What is no request is named and passed over."""
+    answered = Answered()
     for item in items:
         several = _requests_of(item.value)
         if several is not None:  # the body of a call that creates a batch
             for number, value in enumerate(several, 1):
                 record = f"{item.record}.{number}"
-                yield from _read(Item(record, f"{item.where}, request {number}", value), source, skipped)
+                yield from _read(
+                    Item(record, f"{item.where}, request {number}", value), source, skipped, answered
+                )
             continue
-        yield from _read(item, source, skipped)
+        yield from _read(item, source, skipped, answered)
 
 
-def _read(item: Item, source: str, skipped: list[Skipped]) -> Iterator[Records]:
+def _read(item: Item, source: str, skipped: list[Skipped], answered: Answered) -> Iterator[Records]:
     try:
-        span = _span(item, source)
+        span = _span(item, source, answered)
     except (_UnusableError, RecursionError) as error:
         why = str(error) if isinstance(error, _UnusableError) else "nested too deeply"
         skipped.append(Skipped(item.where, why))
@@ -88,7 +92,7 @@ def _read(item: Item, source: str, skipped: list[Skipped]) -> Iterator[Records]:
         yield Records((span,))
 
 
-def _span(item: Item, source: str) -> Span:
+def _span(item: Item, source: str, answered: Answered) -> Span:
     record = structure(item.value)
     if not isinstance(record, dict):
         raise _UnusableError("no request: no JSON object")
@@ -101,6 +105,8 @@ def _span(item: Item, source: str) -> Span:
     if body is None and answer is None:
         raise _UnusableError("no request body of a known shape")
     start, end = _times(around, answer)
+    body = answered.filled(body)
+    answered.learn(answer)
     return exchange(
         source,
         item.record,
