@@ -27,7 +27,7 @@ class Answered:
         while len(self._items) > _MOST:
             del self._items[next(iter(self._items))]
 
-    def filled(self, body: dict[str, Any] | None) -> dict[str, Any] | None:
+    def filled(self, body: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """``body`` with what it names in the place of the names; itself where it names nothing that is known."""
         given = body.get("input") if body else None
         if not isinstance(given, list) or not any(map(_is_reference, given)):
