@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from otel_ctx.engine import Engine
 from otel_ctx.errors import InputError
 from otel_ctx.inputs import FORMATS, Batch, compression, format_names, read
 from otel_ctx.inputs.interface import BytesFormat, JsonFormat, StreamFormat, Wrapping
@@ -497,3 +498,25 @@ def test_a_value_of_protobuf_that_is_nested_a_hundred_thousand_times() -> None:
     data = field(1, field(2, field(2, span)))
     with pytest.raises(InputError, match=r"^<stdin>(:|, )"):
         list(read(["-"], stdin=io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("form", ["messages", "body"])
+def test_an_item_that_only_names_what_the_server_keeps_is_missed(form: str) -> None:
+    said = [
+        {"role": "user", "content": "hi"},
+        {"type": "item_reference", "id": "msg_1"},
+        {"role": "user", "content": "and?"},
+    ]
+    body = json.dumps({"model": "gpt-4.1", "input": said, "tools": []})
+    by_openinference = {
+        "openinference.span.kind": "LLM", "input.value": body, "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "hi",
+    }  # fmt: skip
+    more = {"gen_ai.input.messages": json.dumps(said)} if form == "messages" else by_openinference
+    engine = Engine()
+    engine.feed([chat(1, attributes=more)])
+    (reading,) = engine.close().readings
+    assert [s.kind for s in reading.call.prompt] == ["user", "user"]
+    assert reading.call.completeness.status == "partial"
+    assert set(reading.call.completeness.reasons) & {"server_side", "not_captured"}
+    assert "messages" in reading.call.completeness.lost

@@ -47,7 +47,6 @@ _PLATFORMS = (  # where a request goes, by its URL
     (re.compile(r"openrouter\.ai"), "openrouter"),
 )
 _ONLY_THERE = (("contents", "gcp.gemini"), ("inferenceConfig", "aws.bedrock"), ("toolConfig", "aws.bedrock"))
-_KEPT = ("item_reference", "compaction")  # items whose content only the server can read
 _THREADS = "message-threads"  # Anthropic's beta under which a follow-up holds only what is new
 
 
@@ -141,10 +140,6 @@ def _unseen(
     if sent.get("conversation") or _THREADS in str(first(sent, "betas", "anthropic_beta") or ""):
         reasons.add("server_side")
         lost.add("head")
-    given = sent.get("input")
-    if isinstance(given, list) and any(isinstance(i, Mapping) and i.get("type") in _KEPT for i in given):
-        reasons.add("server_side")
-        lost.add("messages")
     if sent.get("cachedContent") or sent.get("cached_content"):
         reasons.add("server_side")
         lost.update(("tools", "system", "head"))

@@ -28,6 +28,7 @@ from otel_ctx.parts import (
     Linked,
     is_batch,
     is_mask,
+    is_reference,
     loads,
     messages_of,
     pairs_written,
@@ -131,9 +132,9 @@ class Assembler:
             return self._whole(text, encoding)
         if not value and start:  # nothing after a comma
             return self._whole(text, encoding)
-        chain, masked = self._extended(base, value, encoding)
-        if masked:
-            return chain, {"redacted"}
+        chain, missing = self._extended(base, value, encoding)
+        if missing:
+            return chain, missing
         if value and (start or not is_batch(value)):
             self._remember(text, start, hasher, chain, encoding, thread)
         return chain, set()
@@ -157,9 +158,9 @@ class Assembler:
         new = value.since(size, base.messages) if isinstance(value, History) else messages[size:]
         if new is None:
             base, new = EMPTY, value.every()
-        chain, masked = self._extended(base, new, encoding)
-        if masked:
-            return chain, {"redacted"}
+        chain, missing = self._extended(base, new, encoding)
+        if missing:
+            return chain, missing
         if whole:
             self._chains.put(whole, chain)
         return chain, set()
@@ -170,51 +171,57 @@ class Assembler:
         known, new = value.since(lambda name: seed + name in self._chains)
         base = self._chains.get(seed + known.name) if known is not None else None
         if base is not None and not new:
-            chain, masked = base, False
+            chain, missing = base, set[Reason]()
         else:
-            chain, masked = self._extended(EMPTY if base is None else base, new, encoding)
-        if not masked and value.end is not None and value.end.name:
+            chain, missing = self._extended(EMPTY if base is None else base, new, encoding)
+        if not missing and value.end is not None and value.end.name:
             self._chains.put(seed + value.end.name, chain)
         if value.tail:
-            chain, hidden = self._extended(chain, list(value.tail), encoding)
-            masked = masked or hidden
-        return chain, {"redacted"} if masked else set()
+            chain, more = self._extended(chain, list(value.tail), encoding)
+            missing |= more
+        return chain, missing
 
     def _whole(self, value: Any, encoding: str) -> tuple[Chain, set[Reason]]:
         value, reasons = _opened(value)
-        chain, masked = self._extended(EMPTY, value, encoding)
-        return chain, reasons | {"redacted"} if masked else reasons
+        chain, missing = self._extended(EMPTY, value, encoding)
+        return chain, reasons | missing
 
-    def _extended(self, base: Chain, value: Any, encoding: str) -> tuple[Chain, bool]:
-        """``base`` and then the messages of ``value``, and whether there are masks among them, which are left out."""
+    def _extended(self, base: Chain, value: Any, encoding: str) -> tuple[Chain, set[Reason]]:
+        """``base`` and then the messages of ``value``, and why some are not here: masks, which are left out, and items that
+        only name what the provider keeps."""
         segments: list[Segment] = []
-        masked = False
+        missing: set[Reason] = set()
         messages = messages_of(value, base.messages)
         read = self._message if len(messages) > _FEW else self._new_message
         for index, message in enumerate(messages, base.messages):
-            found, hidden = read(message, index, encoding)
+            found, why = read(message, index, encoding)
             segments += found
-            masked = masked or hidden
-        return grown(base, segments, base.messages + len(messages)), masked
+            if why:
+                missing.add(why)
+        return grown(base, segments, base.messages + len(messages)), missing
 
-    def _message(self, message: Any, index: int, encoding: str) -> tuple[tuple[Segment, ...], bool]:
-        """A message's segments and whether it held masks; it may have stood at ``index`` before."""
+    def _message(self, message: Any, index: int, encoding: str) -> tuple[tuple[Segment, ...], Reason | None]:
+        """A message's segments and why some are missing; it may have stood at ``index`` before."""
         digest = _digest_of(message)
         if digest is None:
             return self._new_message(message, index, encoding)
         key = (digest, index, encoding)
         known = self._messages.get(key)
         if known is not None:
-            return known, False
-        segments, masked = self._new_message(message, index, encoding)
-        if not masked:
+            return known, None
+        segments, why = self._new_message(message, index, encoding)
+        if not why:
             self._messages.put(key, segments)
-        return segments, masked
+        return segments, why
 
-    def _new_message(self, message: Any, index: int, encoding: str) -> tuple[tuple[Segment, ...], bool]:
+    def _new_message(
+        self, message: Any, index: int, encoding: str
+    ) -> tuple[tuple[Segment, ...], Reason | None]:
         parts = read_message(message, index)
+        if not parts and is_reference(message):
+            return (), "server_side"
         seen = _unmasked(parts)
-        return tuple(self.segment(p, encoding) for p in seen), len(seen) < len(parts)
+        return tuple(self.segment(p, encoding) for p in seen), "redacted" if len(seen) < len(parts) else None
 
     def append(self, base: Chain, other: Chain) -> Chain:
         """``base`` and then the segments of ``other``, their paths counted on from ``base``."""

@@ -17,7 +17,14 @@ from otel_ctx.parts.history import (
     pairs_written,
     values_written,
 )
-from otel_ctx.parts.messages import is_batch, messages_of, read_message, read_messages, read_system
+from otel_ctx.parts.messages import (
+    is_batch,
+    is_reference,
+    messages_of,
+    read_message,
+    read_messages,
+    read_system,
+)
 from otel_ctx.parts.shapes import (
     ITEM_TYPES,
     definitions_in,
@@ -47,6 +54,7 @@ __all__ = [
     "is_batch",
     "is_mask",
     "is_message",
+    "is_reference",
     "linked",
     "loads",
     "mapping",

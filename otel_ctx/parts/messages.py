@@ -117,6 +117,12 @@ def read_message(message: Any, index: int) -> list[Part]:
     return parts
 
 
+def is_reference(message: Any) -> bool:
+    """Does the message only name what the provider keeps?"""
+    message = structure(message)
+    return isinstance(message, dict) and str(plain(message).get("type")) in _ITEMS_WITHOUT_CONTENT
+
+
 def _mark_last(parts: list[Part], block: Any) -> None:
     if parts:
         parts[-1] = parts[-1]._replace(cache_marker=marker_of(block))
