@@ -98,7 +98,7 @@ def test_what_costs_too_much_is_a_find(
 
 
 def test_text_in_a_report_is_a_find(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otel_ctx.outputs.report.shown_name", lambda name, _: name)
+    monkeypatch.setattr("otel_ctx.outputs.report.name_of", lambda name, _=False: name)
     data = (
         b"\x03\0"
         b'[{"type": "function", "name": ["a name"], "description": "b"}, {"text": "a tool that is none"}]'
