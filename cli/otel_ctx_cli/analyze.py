@@ -85,7 +85,13 @@ def _pair(value: str, form: str) -> tuple[str, str]:
 @click.option(
     "--include-text", is_flag=True, help="Put the prompts' text into the JSON. Without it, none is there."
 )
-@click.option("--redact", is_flag=True, help="Show no prompt text on the screen.")
+@click.option(
+    "--html", "html_path", metavar="FILE", type=click.Path(), help="Write the report as one HTML page, too."
+)
+@click.option(
+    "--svg", "svg_path", metavar="FILE", type=click.Path(), help="Draw the costliest conversation, too."
+)
+@click.option("--redact", is_flag=True, help="Show no prompt text, on the screen and in the HTML.")
 @click.option(
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 where a finding is at least this severe."
 )
@@ -132,6 +138,8 @@ def command(
     context: click.Context,
     paths: tuple[str, ...],
     json_path: str | None,
+    html_path: str | None,
+    svg_path: str | None,
     include_text: bool,
     redact: bool,
     format_: str | None,
@@ -154,12 +162,14 @@ def command(
         raise click.UsageError("--include-text is about the JSON: it needs --json FILE.")
     if include_text and redact:
         raise click.UsageError("--include-text and --redact contradict each other.")
-    if watch and (json_path is not None or fail_on is not None or "-" in paths):
+    files = {"--json": json_path, "--html": html_path, "--svg": svg_path}
+    if watch and (any(files.values()) or fail_on is not None or "-" in paths):
         raise click.UsageError(
-            "--watch prints reports: it goes neither with --json nor --fail-on nor standard input."
+            "--watch prints reports: it goes neither with files (--json, --html, --svg) nor --fail-on nor standard input."
         )
-    if json_path not in (None, "-"):
-        writable(Path(str(json_path)), paths)
+    for option, path in files.items():
+        if path is not None and (path, option) != ("-", "--json"):
+            writable(Path(path), paths, option)
 
     from otel_ctx.context import Limits
     from otel_ctx.engine import Settings
@@ -191,6 +201,7 @@ def command(
             if json_path is not None:
                 replace(Path(json_path), data)
             _print(analysis, inputs, verbose, show_text=not redact)
+        _pages(analysis, inputs, paths, html_path, svg_path, redact)
     if fail_on is not None:
         _gate(context, analysis, inputs, fail_on, accepted)
 
@@ -200,6 +211,25 @@ def _print(analysis: Analysis, inputs: Inputs, verbose: int, *, show_text: bool)
     from otel_ctx_cli.terminal import print_lines, width
 
     print_lines(render(analysis, inputs, width=width(), verbose=verbose, show_text=show_text))
+
+
+def _pages(
+    analysis: Analysis,
+    inputs: Inputs,
+    paths: tuple[str, ...],
+    html_path: str | None,
+    svg_path: str | None,
+    redact: bool,
+) -> None:
+    if html_path is not None:
+        from otel_ctx.outputs.html import render
+        from otel_ctx_cli.view import named
+
+        replace(Path(html_path), render(analysis, inputs, redact=redact, title=named(paths)))
+    if svg_path is not None:
+        from otel_ctx.outputs.svg import draw
+
+        replace(Path(svg_path), draw(analysis))
 
 
 def _watch(paths: Sequence[str], report: Callable[[], None]) -> None:

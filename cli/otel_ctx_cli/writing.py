@@ -13,17 +13,17 @@ import click
 from otel_ctx_cli.main import Failure
 
 
-def writable(path: Path, inputs: Sequence[str]) -> None:
+def writable(path: Path, inputs: Sequence[str], option: str = "--json") -> None:
     """Told before the work, not after it."""
     if path.is_dir():
-        raise click.BadParameter(f"{click.format_filename(path)} is a folder.", param_hint="--json")
+        raise click.BadParameter(f"{click.format_filename(path)} is a folder.", param_hint=option)
     if not path.absolute().parent.is_dir():
         raise click.BadParameter(
-            f"there is no folder {click.format_filename(path.parent)}.", param_hint="--json"
+            f"there is no folder {click.format_filename(path.parent)}.", param_hint=option
         )
     for given in inputs:
         if path.exists() and Path(given).exists() and path.samefile(given):
-            raise click.BadParameter(f"{click.format_filename(path)} is an input.", param_hint="--json")
+            raise click.BadParameter(f"{click.format_filename(path)} is an input.", param_hint=option)
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -13,6 +13,7 @@ from otel_ctx.outputs.views.composition import Memo, composition
 from otel_ctx.outputs.views.depth import Depth, depth
 from otel_ctx.outputs.views.prefix_map import STATES, Row, prefix_map
 from otel_ctx.outputs.views.tools import tools
+from otel_ctx.outputs.views.weight import by_weight
 
 KIND_NAMES = (*KINDS, "other")
 OUTCOMES = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
@@ -54,7 +55,7 @@ def page(analysis: Analysis, inputs: Inputs, *, redact: bool = False, bounds: Bo
     pool = _Texts(bounds)
     blocks: list[dict[str, Any] | None] = [None] * len(analysis.conversations)
     left, kept_calls = 0, 0
-    for i in _by_weight(analysis.conversations, readings):
+    for i in by_weight(analysis.conversations, readings):
         c = analysis.conversations[i]
         if kept_calls and kept_calls + len(c.calls) > bounds.calls:
             left += 1
@@ -92,12 +93,6 @@ def page(analysis: Analysis, inputs: Inputs, *, redact: bool = False, bounds: Bo
         },
     }
     return Page(index, tuple(blocks), tuple(pool.chunks))
-
-
-def _by_weight(conversations: Sequence[Conversation], readings: Mapping[str, Reading]) -> list[int]:
-    """The costliest and deepest first: they keep their details where not all can."""
-    lost = [sum(readings[call].wasted for call in c.calls) for c in conversations]
-    return sorted(range(len(conversations)), key=lambda i: (-lost[i], -(conversations[i].usage_peak or 0), i))
 
 
 def _numbered(ids: Sequence[str], numbers: Mapping[str, int]) -> list[int]:

@@ -44,7 +44,7 @@ function depthChart(block, pick) {
 
   function draw(now = turn) {
     turn = now;
-    const width = Math.max(280, box.clientWidth || 640), height = 200, left = 44, bars = 44, bottom = 18;
+    const width = Math.max(280, box.clientWidth || 640), height = 200, left = 52, bars = 44, bottom = 18;
     const end = Math.max(2, last + Math.max(1, Math.round(last * 0.2)));
     const top = Math.max(1, toLimit && depth.limit ? depth.limit * 1.04 : Math.min(peak * 1.25, depth.limit ? depth.limit * 1.04 : Infinity));
     const x = (t) => left + ((t - 1) / (end - 1)) * (width - left - 8);
@@ -122,7 +122,7 @@ function mapRow(block, at, most, width) {
   for (const [state, tokens] of parts) {
     const name = index.states[state], w = x(tokens);
     shapes.push(svg("rect", { x: x(start), y: 1, width: Math.max(w, 0.5), height: 13, class: `state ${name}` }));
-    if (w > 26) shapes.push(svg("g", { class: "letter" }, svg("rect", { x: x(start) + 3, y: 2, width: 12, height: 11 }), svg("text", { x: x(start) + 9, y: 11 }, LETTERS[name])));
+    if (w > 34) shapes.push(svg("g", { class: "letter" }, svg("rect", { x: x(start) + 9, y: 2, width: 12, height: 11 }), svg("text", { x: x(start) + 15, y: 11 }, LETTERS[name])));
     start += tokens;
   }
   let from = 0;
@@ -132,7 +132,8 @@ function mapRow(block, at, most, width) {
     if (w > 3) shapes.push(svg("path", { d: `M${from},1V14`, class: "edge" }));
     from += w;
   }
-  if (known(broken)) shapes.push(svg("path", { d: `M${x(broken) - 4},0h8l-4,6zM${x(broken)},0V20`, class: "break" }));
+  const edge = Math.min(Math.max(x(broken ?? 0), 4), width - 4);
+  if (known(broken)) shapes.push(svg("path", { d: `M${edge - 4},0h8l-4,6zM${edge},0V20`, class: "break" }));
   const told = parts.map(([s, n]) => `${STATE_WORDS[index.states[s]]} ${count(n)}`).join(", ");
   const said = `${told || "not told"}${known(broken) ? `; first change after ${count(broken)} tokens` : ""}`;
   return svg("svg", { width, height: 20, role: "img", "aria-label": said, class: "map" }, svg("title", {}, said), shapes);
@@ -153,7 +154,8 @@ function treemap(block, at, pick) {
       onclick: segment >= 0 ? () => pick(segment) : null,
     }, el("span", {}, el("b", {}, name), label === name ? null : ` ${visible(label)}`), el("span", {}, `${short(tokens)} · ${percent(tokens, whole)}`));
     Object.assign(tile.style, { left: `${(100 * x) / w}%`, top: `${(100 * y) / h}%`, width: `${(100 * tw) / w}%`, height: `${(100 * th) / h}%` });
-    if (tw < w / 14 || th < h / 16) tile.classList.add("small");
+    if (tw < w / 14 || th < h / 12) tile.classList.add("small");
+    else if (th < h / 6) tile.classList.add("flat");
     return tile;
   });
   return tiles.length ? el("div", { class: "treemap" }, tiles) : el("p", { class: "empty" }, "Of this call no content and no usage was seen.");

@@ -61,15 +61,15 @@ function conversation(number) {
   const cache = grid({
     label: "Cache by turn", key: (i) => i, open: (i) => pick(i + 1), height: 300,
     columns: [
-      { name: "turn", num: true, width: "48px", narrow: "34px", cell: (i) => String(turns[i]), value: (i) => turns[i] },
-      { name: "outcome", width: "96px", narrow: "62px", cell: (i) => words(calls[i].cache.outcome ?? NOTHING), value: (i) => calls[i].cache.outcome },
-      { name: "predicted", num: true, wide: true, width: "84px", cell: (i) => count(calls[i].cache.predicted?.read), value: (i) => calls[i].cache.predicted?.read },
-      { name: "reported", num: true, width: "84px", narrow: "58px", cell: (i) => count(calls[i].cache.reported?.read), value: (i) => calls[i].cache.reported?.read },
-      { name: "optimal", num: true, wide: true, width: "84px", cell: (i) => count(calls[i].cache.optimal?.read), value: (i) => calls[i].cache.optimal?.read },
-      { name: "lost", num: true, width: "72px", narrow: "46px", cell: (i) => count(calls[i].waste?.tokens), value: (i) => calls[i].waste?.tokens },
-      { name: "cost of that", num: true, wide: true, width: "90px", cell: (i) => usd(calls[i].waste?.usd), value: (i) => calls[i].waste?.usd },
+      { name: "turn", num: true, width: "36px", narrow: "34px", cell: (i) => String(turns[i]), value: (i) => turns[i] },
+      { name: "outcome", width: "72px", narrow: "62px", cell: (i) => words(calls[i].cache.outcome ?? NOTHING), value: (i) => calls[i].cache.outcome },
+      { name: "predicted", num: true, wide: true, width: "66px", cell: (i) => count(calls[i].cache.predicted?.read), value: (i) => calls[i].cache.predicted?.read },
+      { name: "reported", num: true, width: "64px", narrow: "58px", cell: (i) => count(calls[i].cache.reported?.read), value: (i) => calls[i].cache.reported?.read },
+      { name: "optimal", num: true, wide: true, width: "62px", cell: (i) => count(calls[i].cache.optimal?.read), value: (i) => calls[i].cache.optimal?.read },
+      { name: "lost", num: true, width: "54px", narrow: "46px", cell: (i) => count(calls[i].waste?.tokens), value: (i) => calls[i].waste?.tokens },
+      { name: "lost $", num: true, wide: true, width: "62px", cell: (i) => usd(calls[i].waste?.usd), value: (i) => calls[i].waste?.usd },
       { name: "cause", cell: (i) => words(calls[i].cache.cause ?? NOTHING), value: (i) => calls[i].cache.cause },
-      { name: "evidence", wide: true, width: "88px", cell: (i) => calls[i].cache.evidence ?? NOTHING, value: (i) => calls[i].cache.evidence },
+      { name: "evidence", wide: true, width: "70px", cell: (i) => calls[i].cache.evidence ?? NOTHING, value: (i) => calls[i].cache.evidence },
     ],
   });
   const cachePanel = panel("Cache", "tokens read, by turn", cache.node);
@@ -85,14 +85,14 @@ function conversation(number) {
   const segmentList = grid({
     label: "Segments", key: (i) => i, open: pickSegment, height: 320, nothing: "No segment matches, or none was seen.",
     columns: [
-      { name: "#", num: true, wide: true, width: "48px", cell: (i) => String(i + 1), value: (i) => i },
-      { name: "kind", width: "92px", narrow: "76px", cell: (i) => [el("span", { class: `dot kind-${index.kinds[segments[i][SEGMENT.kind]]}`, "aria-hidden": "true" }), words(index.kinds[segments[i][SEGMENT.kind]])], value: (i) => segments[i][SEGMENT.kind] },
-      { name: "path", cell: (i) => visible(segments[i][SEGMENT.path]), value: (i) => segments[i][SEGMENT.path] },
+      { name: "#", num: true, wide: true, width: "34px", cell: (i) => String(i + 1), value: (i) => i },
+      { name: "kind", width: "90px", narrow: "76px", cell: (i) => [el("span", { class: `dot kind-${index.kinds[segments[i][SEGMENT.kind]]}`, "aria-hidden": "true" }), words(index.kinds[segments[i][SEGMENT.kind]])], value: (i) => segments[i][SEGMENT.kind] },
+      { name: "path", width: "minmax(140px, 1.2fr)", narrow: "minmax(0, 1fr)", cell: (i) => visible(segments[i][SEGMENT.path]), value: (i) => segments[i][SEGMENT.path] },
       { name: "name", wide: true, cell: (i) => visible(segments[i][SEGMENT.name] ?? ""), value: (i) => segments[i][SEGMENT.name] },
-      { name: "tokens", num: true, width: "76px", narrow: "56px", cell: (i) => count(tokensOf(segments[i], calls[at()])), value: (i) => segments[i][SEGMENT.tokens] },
-      { name: "share", num: true, wide: true, width: "60px", cell: (i) => percent(tokensOf(segments[i], calls[at()]), calls[at()].context.usage), value: (i) => segments[i][SEGMENT.tokens] },
-      { name: "mark", wide: true, width: "60px", cell: (i) => segments[i][SEGMENT.marker] ?? "" },
-      { name: "hash", wide: true, width: "84px", cell: (i) => el("code", {}, segments[i][SEGMENT.digest].slice(0, 8)) },
+      { name: "tokens", num: true, width: "60px", narrow: "56px", cell: (i) => count(tokensOf(segments[i], calls[at()])), value: (i) => segments[i][SEGMENT.tokens] },
+      { name: "share", num: true, wide: true, width: "44px", cell: (i) => percent(tokensOf(segments[i], calls[at()]), calls[at()].context.usage), value: (i) => segments[i][SEGMENT.tokens] },
+      { name: "mark", wide: true, width: "44px", cell: (i) => segments[i][SEGMENT.marker] ?? "" },
+      { name: "hash", wide: true, width: "66px", cell: (i) => el("code", {}, segments[i][SEGMENT.digest].slice(0, 8)) },
     ],
   });
   const segmentsPanel = panel("Segments", "", el("p", {}, filter), segmentList.node);
@@ -101,7 +101,9 @@ function conversation(number) {
   const toolsPanel = panel("Tools and duplicates", "", toolTable(block, last), duplicates(own, mine));
   const unchecked = index.not_checked.filter((n) => (n.calls ?? []).some((call) => mine.has(call)));
   const uncheckedPanel = panel("Not checked", count(unchecked.length), uncheckedList(unchecked, (call) => mine.has(call)), seenWhole(calls));
-  const panels = [depthPanel, mapPanel, windowPanel, turnPanel, findingsPanel, cachePanel, comparePanel, segmentsPanel, inspector, toolsPanel, uncheckedPanel];
+  const panels = [depthPanel, mapPanel, windowPanel, turnPanel, findingsPanel, cachePanel, segmentsPanel, comparePanel, inspector, toolsPanel, uncheckedPanel];
+  panels.forEach((p, i) => { p.node.style.order = i; }); // where the two columns are one
+  const columns = [[depthPanel, windowPanel, segmentsPanel, inspector, toolsPanel], [mapPanel, turnPanel, findingsPanel, cachePanel, comparePanel, uncheckedPanel]];
 
   const siblings = (by) => openConversation((number + by + numbered.length) % numbered.length);
   const node = el("div", {},
@@ -116,7 +118,7 @@ function conversation(number) {
       ["joined", c.joined ? "its beginning was not seen" : null], ["models", visible((c.models ?? []).join(", "))],
       ["continues", known(c.parent) ? el("button", { type: "button", class: "link", onclick: () => openCall(c.parent) }, "its parent") : null],
     ])),
-    scrubber, el("div", { class: "panels" }, panels.map((p) => p.node)));
+    scrubber, el("div", { class: "panels" }, columns.map((column) => el("div", { class: "column" }, column.map((p) => p.node)))));
 
   function listSegments() {
     const q = filter.value.toLowerCase();
@@ -223,7 +225,11 @@ function toolTable(block, turns) {
 
 function duplicates(own, mine) {
   const twice = own.filter((i) => ["duplicate_content", "dead_tool_schema"].includes(index.findings[i].kind));
-  return twice.length ? el("ul", { class: "findings" }, twice.map((i) => findingItem(i, (call) => mine.has(call)))) : el("p", { class: "empty" }, "No duplicate content and no dead tool was found.");
+  return twice.length ? el("ul", { class: "unchecked" }, twice.map((i) => {
+    const f = index.findings[i], last = f.calls.filter((call) => mine.has(call)).pop();
+    return el("li", {}, el("code", {}, f.kind), ` ${visible(f.title)} · ${visible(f.path ?? "")} · ${count(f.tokens)} tokens · `,
+      el("button", { type: "button", class: "link", onclick: () => openCall(last) }, `turn ${index.calls[last][CALL.turn]}`));
+  })) : el("p", { class: "empty" }, "No duplicate content and no dead tool was found.");
 }
 
 function seenWhole(calls) {

@@ -48,7 +48,11 @@ function segmentsOf(block, at) {
 const tokensOf = (segment, call) => known(segment[SEGMENT.tokens]) ? Math.round(segment[SEGMENT.tokens] * (call.tokens.factor ?? 1)) : null;
 
 const nameOf = (c) => [(c.services ?? []).slice(0, 2).join(", "), (c.agents ?? []).slice(0, 2).join(", ")].filter(Boolean).join(" › ");
-const markOf = (c) => { const [trace, span] = c.id.split(/:(?=[^:]*$)/); return span ? `${trace.slice(-24, 8 - trace.length || undefined)}:${span.slice(0, 4)}` : c.id.slice(-24); };
+/** The beginning of an id, enough to tell it from its neighbours: the terminal has the same. */
+function markOf(c) {
+  const colon = c.id.indexOf(":"), trace = colon < 0 ? c.id : c.id.slice(0, colon), span = colon < 0 ? "" : c.id.slice(colon + 1);
+  return span ? `#${trace.slice(0, 8)}:${span.slice(0, 4)}` : `#${trace.slice(-24)}`;
+}
 const titleOf = (c) => visible(nameOf(c) || "conversation");
 
 /** Findings by call, and by conversation. */

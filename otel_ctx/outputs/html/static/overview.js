@@ -25,6 +25,19 @@ function totals() {
   ];
 }
 
+/** What to look at first. */
+function worst() {
+  const first = index.findings.map((f, i) => i).filter((i) => index.findings[i].severity !== "info").slice(0, 3);
+  if (!first.length) return null;
+  return el("section", { "aria-label": "First" }, el("div", { class: "title" }, el("h2", {}, "Look at this first"),
+    el("button", { type: "button", class: "link", onclick: () => place.go({ tab: "findings", q: "" }) }, `all ${many(index.findings.length, "finding")}`)),
+    el("ul", { class: "unchecked" }, first.map((i) => {
+      const f = index.findings[i], calls = f.calls ?? [];
+      return el("li", {}, tag(f.severity), " ", el("b", {}, visible(f.title)), ` ${[f.tokens ? `${count(f.tokens)} tokens` : "", known(f.usd) ? usd(f.usd) : ""].filter(Boolean).join(" · ")} `,
+        calls.length ? el("button", { type: "button", class: "link", onclick: () => openCall(calls[0]) }, `${many(calls.length, "call")}: go to the first`) : null);
+    })));
+}
+
 function services() {
   return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Services" }, el("table", {},
     el("thead", {}, el("tr", {}, ["service", "conversations", "calls", "failed", "tokens in", "billed again", "cost", "fullest window"].map((h, i) => el("th", { scope: "col", class: i ? "num" : null }, h)))),
@@ -42,14 +55,14 @@ const TABS = {
     filters: { service: (c, v) => (c.services ?? []).includes(v), band: (c, v) => c.band === v },
     choices: { service: () => index.services.map((s) => s.name).filter(Boolean), band: () => BANDS },
     columns: [
-      { name: "conversation", width: "minmax(160px, 2fr)", cell: (c) => [link(c.name, () => openConversation(c.number)), el("span", { class: "note" }, ` ${visible(markOf(c))}`)], value: (c) => c.name },
+      { name: "conversation", width: "minmax(160px, 2fr)", narrow: "minmax(0, 1fr)", cell: (c) => [link(c.name, () => openConversation(c.number)), el("span", { class: "note" }, ` ${visible(markOf(c))}`)], value: (c) => c.name },
       { name: "model", wide: true, cell: (c) => visible((c.models ?? []).join(", ")), value: (c) => (c.models ?? [""])[0] },
-      { name: "turns", num: true, width: "64px", narrow: "48px", cell: (c) => count(c.calls.length), value: (c) => c.calls.length },
-      { name: "depth", num: true, width: "72px", narrow: "54px", cell: (c) => short(c.usage_peak), value: (c) => c.usage_peak },
+      { name: "turns", num: true, width: "64px", narrow: "36px", cell: (c) => count(c.calls.length), value: (c) => c.calls.length },
+      { name: "depth", num: true, width: "72px", narrow: "44px", cell: (c) => short(c.usage_peak), value: (c) => c.usage_peak },
       { name: "window", wide: true, width: "110px", cell: (c) => gauge(c.usage_peak, c.limit), value: (c) => (c.limit ? c.usage_peak / c.limit : null) },
       { name: "turns left", num: true, wide: true, width: "84px", cell: (c) => count(c.headroom_turns), value: (c) => c.headroom_turns },
-      { name: "headroom", width: "96px", narrow: "84px", cell: (c) => tag(c.band), value: (c) => -BANDS.indexOf(c.band) },
-      { name: "billed again", num: true, width: "96px", narrow: "60px", cell: (c) => short(c.wasted), value: (c) => c.wasted },
+      { name: "headroom", width: "96px", narrow: "68px", cell: (c) => tag(c.band), value: (c) => -BANDS.indexOf(c.band) },
+      { name: "billed again", num: true, width: "96px", narrow: "40px", cell: (c) => short(c.wasted), value: (c) => c.wasted },
       { name: "cost", num: true, wide: true, width: "80px", cell: (c) => usd(c.usd), value: (c) => c.usd },
       { name: "findings", num: true, wide: true, width: "76px", cell: (c) => count(found.conversations.get(c.number)?.size ?? 0), value: (c) => found.conversations.get(c.number)?.size ?? 0 },
       { name: "start", wide: true, width: "150px", cell: (c) => time(c.start), value: (c) => c.start ?? null },
@@ -64,7 +77,7 @@ const TABS = {
     },
     choices: { service: () => index.services.map((s) => s.name).filter(Boolean), outcome: () => index.outcomes, status: () => index.statuses },
     columns: [
-      { name: "call", width: "minmax(140px, 2fr)", cell: (i) => link(`${numbered[index.calls[i][CALL.conversation]].name} · turn ${index.calls[i][CALL.turn]}`, () => openCall(i)), value: (i) => `${numbered[index.calls[i][CALL.conversation]].name}` },
+      { name: "call", width: "minmax(140px, 2fr)", narrow: "minmax(0, 1fr)", cell: (i) => link(`${numbered[index.calls[i][CALL.conversation]].name} · turn ${index.calls[i][CALL.turn]}`, () => openCall(i)), value: (i) => `${numbered[index.calls[i][CALL.conversation]].name}` },
       { name: "model", wide: true, cell: (i) => visible(index.calls[i][CALL.model] ?? NOTHING), value: (i) => index.calls[i][CALL.model] },
       { name: "tokens", num: true, width: "80px", narrow: "60px", cell: (i) => count(index.calls[i][CALL.usage]), value: (i) => index.calls[i][CALL.usage] },
       { name: "cache", width: "110px", narrow: "72px", cell: (i) => words(index.outcomes[index.calls[i][CALL.outcome]] ?? NOTHING), value: (i) => index.calls[i][CALL.outcome] },
@@ -121,6 +134,7 @@ function overview() {
   const tally = el("span", { class: "note", role: "status" });
   const content = el("div", { role: "tabpanel", id: "panel" });
   const node = el("div", {}, el("section", { "aria-label": "Totals" }, el("div", { class: "title" }, heading), totals()),
+    worst(),
     index.services.length ? el("section", { "aria-label": "Services" }, el("div", { class: "title" }, el("h2", {}, "Services")), services()) : null,
     el("section", { "aria-label": "Lists" }, bar, el("div", { class: "tools" }, search, filters, tally), content));
   const list = {};
@@ -128,7 +142,7 @@ function overview() {
 
   function choose(tab) {
     const choices = tab === "findings" ? { severity: () => ["error", "warning", "info"] } : TABS[tab]?.choices ?? {};
-    filters.replaceChildren(...Object.entries(choices).filter(([, all]) => all().length > 1).map(([key, all]) => el("label", {}, `${key} `,
+    filters.replaceChildren(...Object.entries(choices).filter(([, all]) => all().length > 1).map(([key, all]) => el("label", {}, `${key === "band" ? "headroom" : key} `,
       el("select", { id: `filter-${key}`, onchange: (e) => place.go({ [key]: e.target.value }) }, el("option", { value: "" }, "any"), all().map((v) => el("option", { value: v }, words(visible(v))))))));
   }
 
