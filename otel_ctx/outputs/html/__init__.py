@@ -6,6 +6,7 @@ script and style, by their hashes, and nothing else.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from functools import cache
@@ -24,6 +25,7 @@ __all__ = ["Bounds", "render"]
 _SCRIPTS = (
     "dom.js", "data.js", "place.js", "grid.js", "charts.js", "compare.js", "overview.js", "conversation.js", "main.js",
 )  # fmt: skip
+_FIELD = re.compile(r"\{\{(\w+)\}\}")
 _DEFAULT = Bounds()
 
 
@@ -43,9 +45,8 @@ def _parts(analysis: Analysis, inputs: Inputs, redact: bool, title: str, bounds:
         "form-action 'none'; require-trusted-types-for 'script'"
     )
     named = f"{title} – otelctx" if title else "otelctx report"
-    yield (
-        head.replace("{{policy}}", policy).replace("{{title}}", escape(named)).replace("{{style}}", style)
-    ).encode("utf-8", "backslashreplace")
+    told = {"policy": policy, "style": style, "title": escape(named)}
+    yield _FIELD.sub(lambda field: told[field[1]], head).encode("utf-8", "backslashreplace")
     yield _block("index", data.index)
     for i, conversation in enumerate(data.conversations):
         if conversation is not None:

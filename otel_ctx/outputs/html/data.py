@@ -9,7 +9,7 @@ from typing import Any
 
 from otel_ctx.model import KINDS, Analysis, Conversation, Reading, Segment
 from otel_ctx.outputs.report import Inputs, TextOf, build, segment
-from otel_ctx.outputs.views.composition import Memo, composition
+from otel_ctx.outputs.views.composition import Memo, Tile, composition
 from otel_ctx.outputs.views.depth import Depth, depth
 from otel_ctx.outputs.views.prefix_map import STATES, Row, prefix_map
 from otel_ctx.outputs.views.tools import tools
@@ -18,7 +18,7 @@ from otel_ctx.outputs.views.weight import by_weight
 KIND_NAMES = (*KINDS, "other")
 OUTCOMES = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
 STATUSES = ("ok", "error", "cancelled")
-TREEMAP = (1600, 900)  # units of the tiles' picture
+TREEMAP = (800, 450)  # units of the tiles' picture
 _CHUNK = 200  # texts in one block
 _NONE: tuple[Any, ...] = (None, "", [], {})
 
@@ -31,7 +31,7 @@ class Bounds:
     text: int = 8_000
     texts: int = 12_000_000
     calls: int = 20_000
-    tiles: int = 24
+    tiles: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,19 +192,26 @@ def _block(
             "segments": _own_segments(call["segments"], reading, own, segments),
             "kinds": {str(KIND_NAMES.index(k)): v for k, v in point.kinds.items()},
             "row": _row(row),
-            "tiles": [
-                [KIND_NAMES.index(t.kind), -1 if t.segment is None else t.segment, t.segments, t.tokens,
-                 *map(round, (t.x, t.y, t.width, t.height))]
-                for t in tiles
-            ],
+            "tiles": [_tile(t) for t in tiles],
             **_short({"change": point.change}),
         })  # fmt: skip
+    common = (
+        {k: v for k, v in details[0].items() if all(k in d and d[k] == v for d in details)} if details else {}
+    )
     return {
         "depth": _depth(curve),
         "tools": [[t.name, t.path, t.tokens, t.requests, t.called] for t in tools(c, readings)],
         "segments": segments.rows,
-        "calls": details,
+        "common": common,  # of all its calls
+        "calls": [{k: v for k, v in d.items() if k not in common} for d in details],
     }
+
+
+def _tile(t: Tile) -> list[int]:
+    """kind, segment or −1 − how many it stands for, x, y, width, height, and its tokens where no segment tells them."""
+    at = [round(n) for n in (t.x, t.y, t.width, t.height)]
+    kind = KIND_NAMES.index(t.kind)
+    return [kind, -1 - t.segments, *at, t.tokens] if t.segment is None else [kind, t.segment, *at]
 
 
 def _depth(curve: Depth) -> dict[str, Any]:
@@ -222,7 +229,10 @@ def _row(row: Row) -> dict[str, Any]:
     })  # fmt: skip
 
 
-_LEFT = {"conversation", "segments", "start_unix_nano", "end_unix_nano", "first_token_unix_nano", "previous"}
+_LEFT = {
+    "conversation", "segments", "start_unix_nano", "end_unix_nano", "first_token_unix_nano", "previous", "spans", "findings",
+    "usage", "cost",
+}  # fmt: skip
 
 
 def _call(call: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]:
@@ -234,6 +244,9 @@ def _call(call: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]
         "ms": round((end - start) / 1e6, 1) if start and end else None,
         "first_token_ms": round((first - start) / 1e6, 1) if first and start else None,
         "previous": numbers.get(call["previous"] or ""),
+        "spans": len(call["spans"]) if len(call["spans"]) > 1 else None,
+        "usage": _short({k: v for k, v in call["usage"].items() if k != "semantics_evidence"}),
+        "cost": _short({k: cost[k] for k in ("usd", "usd_low", "usd_high")}) if (cost := call["cost"]) else None,
     })  # fmt: skip
 
 

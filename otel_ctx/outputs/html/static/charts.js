@@ -143,11 +143,12 @@ function mapRow(block, at, most, width) {
 function treemap(block, at, pick) {
   const call = block.calls[at], segments = segmentsOf(block, at);
   const [w, h] = index.treemap;
-  const whole = call.tiles?.reduce((sum, t) => sum + t[3], 0) ?? 0;
-  const tiles = (call.tiles ?? []).map(([kind, segment, many_, tokens, x, y, tw, th]) => {
+  const sized = (call.tiles ?? []).map(([kind, segment, x, y, tw, th, tokens]) => [kind, segment, x, y, tw, th, tokens ?? tokensOf(segments[segment], call)]);
+  const whole = sized.reduce((sum, t) => sum + t[6], 0);
+  const tiles = sized.map(([kind, segment, x, y, tw, th, tokens]) => {
     const name = words(index.kinds[kind]);
     const one = segment >= 0 ? segments[segment] : null;
-    const label = one ? one[SEGMENT.name] || one[SEGMENT.path] : many_ ? `${count(many_)} more` : name;
+    const label = one ? one[SEGMENT.name] || one[SEGMENT.path] : segment < -1 ? `${count(-1 - segment)} more` : name;
     const tile = el(segment >= 0 ? "button" : "div", {
       type: segment >= 0 ? "button" : null, class: `tile kind-${index.kinds[kind]}`,
       title: `${name} · ${visible(label)} · ${count(tokens)} tokens (${percent(tokens, whole)})`,

@@ -190,11 +190,11 @@ function callFacts(call) {
   const u = call.usage ?? {}, done = call.completeness;
   return facts([
     ["model", visible(call.model ?? "")], ["at", time(call.start)], ["took", known(call.ms) ? `${count(call.ms)} ms` : null], ["first token", known(call.first_token_ms) ? `${count(call.first_token_ms)} ms` : null],
-    ["tokens in", count(u.input)], ["tokens out", count(u.output)], ["reasoning", u.reasoning ? count(u.reasoning) : null], ["list price", usd(call.cost?.usd)],
+    ["tokens in", count(u.input)], ["tokens out", count(u.output)], ["reasoning", u.reasoning ? count(u.reasoning) : null], ["list price", usd(call.cost?.usd) + (call.cost && call.cost.usd_low !== call.cost.usd_high ? ` (${usd(call.cost.usd_low)} to ${usd(call.cost.usd_high)})` : "")],
     ["in the window", `${count(call.context.usage)}${call.context.limit ? ` (${percent(call.context.usage, call.context.limit)})` : ""}`], ["reserved", call.context.reserve ? count(call.context.reserve) : null],
     ["status", call.status === "ok" ? null : `${call.status}${call.error ? `: ${visible(call.error)}` : ""}`, "bad"],
     ["seen", done.status === "full" ? "in full" : `${words(done.status)}: ${(done.reasons ?? []).map(words).join(", ") || "no reason told"}`, done.status === "full" ? "" : "bad"],
-    ["told by", `${visible(call.dialect)}${call.scope ? ` (${visible(call.scope)} ${visible(call.scope_version ?? "")})` : ""}`], ["spans", call.spans.length > 1 ? count(call.spans.length) : null],
+    ["told by", `${visible(call.dialect)}${call.scope ? ` (${visible(call.scope)} ${visible(call.scope_version ?? "")})` : ""}`], ["spans", known(call.spans) ? count(call.spans) : null],
     ["id", el("code", {}, visible(call.id))],
   ]);
 }

@@ -13,7 +13,9 @@ const blocks = new Map();
 function conversationBlock(number) {
   if (!blocks.has(number)) {
     if (blocks.size > 3) blocks.delete(blocks.keys().next().value);
-    blocks.set(number, read(`c${number}`));
+    const block = read(`c${number}`);
+    if (block) block.calls = block.calls.map((call) => ({ ...block.common, ...call }));
+    blocks.set(number, block);
   }
   return blocks.get(number);
 }
