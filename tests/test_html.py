@@ -199,8 +199,7 @@ def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for key, held in value.items():
-            yield key
+        for held in value.values():  # keys are ours
             yield from _strings(held)
     elif isinstance(value, list):
         for held in value:
@@ -222,7 +221,8 @@ REDACTED = (
 @pytest.mark.parametrize("case", REDACTED)
 def test_redacted_no_run_of_twelve_characters_of_any_prompt(case: str) -> None:
     analysis = analysed([str(CORPUS / case)]) if case else support_agent()
-    runs = {run for run in _runs(analysis) if not any(run in name for name in _names(analysis))}
+    names = _names(analysis)
+    runs = {run for run in _runs(analysis) if not any(run.strip("/") in name for name in names)}
     assert runs
 
     assert _leaks(render(analysis, INPUTS), runs)
