@@ -139,8 +139,10 @@ function mapRow(block, at, most, width) {
   return svg("svg", { width, height: 20, role: "img", "aria-label": said, class: "map" }, svg("title", {}, said), shapes);
 }
 
+const TARGET = 24; // pixels that a finger can hit: what is smaller is only in the list of segments
+
 /** The tiles of a window: an area for each kind, and one for each large segment in it. */
-function treemap(block, at, pick) {
+function treemap(block, at, pick, width) {
   const call = block.calls[at], segments = segmentsOf(block, at);
   const [w, h] = index.treemap;
   const sized = (call.tiles ?? []).map(([kind, segment, x, y, tw, th, tokens]) => [kind, segment, x, y, tw, th, tokens ?? tokensOf(segments[segment], call)]);
@@ -149,10 +151,11 @@ function treemap(block, at, pick) {
     const name = words(index.kinds[kind]);
     const one = segment >= 0 ? segments[segment] : null;
     const label = one ? one[SEGMENT.name] || one[SEGMENT.path] : segment < -1 ? `${count(-1 - segment)} more` : name;
-    const tile = el(segment >= 0 ? "button" : "div", {
-      type: segment >= 0 ? "button" : null, class: `tile kind-${index.kinds[kind]}`,
+    const large = segment >= 0 && Math.min(tw, th) * (width || w) >= TARGET * w;
+    const tile = el(large ? "button" : "div", {
+      type: large ? "button" : null, class: `tile kind-${index.kinds[kind]}`,
       title: `${name} · ${visible(label)} · ${count(tokens)} tokens (${percent(tokens, whole)})`,
-      onclick: segment >= 0 ? () => pick(segment) : null,
+      onclick: large ? () => pick(segment) : null,
     }, el("span", {}, el("b", {}, name), label === name ? null : ` ${visible(label)}`), el("span", {}, `${short(tokens)} · ${percent(tokens, whole)}`));
     Object.assign(tile.style, { left: `${(100 * x) / w}%`, top: `${(100 * y) / h}%`, width: `${(100 * tw) / w}%`, height: `${(100 * th) / h}%` });
     if (tw < w / 14 || th < h / 12) tile.classList.add("small");

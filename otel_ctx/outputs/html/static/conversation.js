@@ -154,7 +154,7 @@ function conversation(number) {
       map.mark(i);
       cache.mark(i);
       const used = new Set((call.tiles ?? []).map((t) => t[0]));
-      tiles.replaceChildren(treemap(block, i, pickSegment), kindLegend([...used].sort((x, y) => x - y)));
+      tiles.replaceChildren(treemap(block, i, pickSegment, tiles.clientWidth), kindLegend([...used].sort((x, y) => x - y)));
       windowPanel.noted.textContent = `turn ${turns[i]}: ${count(call.context.usage)} tokens, ${({ exact: "counted exactly", calibrated: `estimated, scaled ×${(call.tokens.factor ?? 1).toFixed(2)} to the usage`, estimated: "estimated", unmeasured: "not counted" })[call.tokens.method]}`;
       turnPanel.noted.textContent = `${turns[i]} · ${call.relation}`;
       turnFacts.replaceChildren(callFacts(call));
@@ -176,7 +176,7 @@ function conversation(number) {
     b: () => next(broke), f: () => next(hasFinding), c: () => { place.go({ b: turns[at()] }); say(`Compared with turn ${turns[at()]}.`); },
     "[": () => siblings(-1), "]": () => siblings(1),
   };
-  const resized = () => map.draw();
+  const resized = () => { drawn = null; map.draw(); update(); };
   addEventListener("resize", resized);
   return {
     node, heading, update, keys, title: c.name, panels,
@@ -216,7 +216,7 @@ function stateTable(call) {
 
 function toolTable(block, turns) {
   if (!block.tools.length) return el("p", { class: "empty" }, "No tool definitions were seen in this conversation.");
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tools" }, el("table", {},
+  return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Table of tools" }, el("table", {},
     el("thead", {}, el("tr", {}, ["tool", "tokens", "in requests", "called"].map((h, i) => el("th", { scope: "col", class: i ? "num" : null }, h)))),
     el("tbody", {}, block.tools.map(([name, path, tokens, requests, called]) => el("tr", { class: called === 0 ? "dead" : null },
       el("th", { scope: "row" }, visible(name || path)), el("td", { class: "num" }, count(tokens)), el("td", { class: "num" }, `${count(requests)} of ${count(turns)}`),

@@ -39,7 +39,7 @@ function worst() {
 }
 
 function services() {
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Services" }, el("table", {},
+  return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Table of services" }, el("table", {},
     el("thead", {}, el("tr", {}, ["service", "conversations", "calls", "failed", "tokens in", "billed again", "cost", "fullest window"].map((h, i) => el("th", { scope: "col", class: i ? "num" : null }, h)))),
     el("tbody", {}, index.services.map((s) => el("tr", {},
       el("th", { scope: "row" }, el("button", { type: "button", class: "link", "aria-pressed": String(place.get("service") === s.name), onclick: () => place.go({ service: place.get("service") === s.name ? "" : s.name, tab: "conversations" }) }, visible(s.name || "(not named)"))),
@@ -189,7 +189,7 @@ function uncheckedList(items, wanted = null) {
 function inputs() {
   const input = index.input;
   return [
-    el("ul", {}, input.files.map((f) => el("li", {}, el("b", {}, visible(f.path)), ` ${f.format || "no telemetry"} · ${many(f.spans, "span")} · ${many(f.log_records, "log record")}`))),
+    el("ul", {}, input.files.map((f) => el("li", {}, el("b", {}, visible(f.path)), ` ${visible(f.format || "no telemetry")} · ${many(f.spans, "span")} · ${many(f.log_records, "log record")}`))),
     input.skipped.length ? [el("h3", {}, `Skipped: ${count(input.skipped.length)}`), el("ul", {}, input.skipped.slice(0, 100).map((s) => el("li", {}, visible(`${s.where}: ${s.why}`))))] : el("p", { class: "note" }, "Nothing was skipped."),
     index.ignored.length ? el("p", {}, `Left out, as the settings want it: ${index.ignored.map((i) => `${i.kind} (${count(i.calls)})`).join(", ")}`) : null,
   ].flat().filter(Boolean);
