@@ -1,4 +1,4 @@
-"""A real Chromium for the HTML report: the one in ``CHROMIUM``, else the one on the PATH. Without any, these tests are skipped."""
+"""A real Chromium for the HTML report: ``$CHROMIUM``, else one on the PATH. Without any, these tests are skipped."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.window import Open, Opened
 
 AXE = "4.10.3"
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
@@ -61,37 +62,6 @@ def axe() -> str:
             assert held is not None
             script.write_bytes(held.read())
     return script.read_text("utf-8")
-
-
-@dataclass
-class Opened:
-    """A page in the browser, and all that it did: requests, errors, what the policy refused, dialogs."""
-
-    page: Page
-    url: str
-    requests: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-    def at(self, place: str) -> Page:
-        """The report at another place, as a link would open it."""
-        self.page.goto("about:blank")
-        self.page.goto(f"{self.url}#{place}")
-        self.page.wait_for_selector("html[data-ready]")
-        return self.page
-
-    @property
-    def violations(self) -> list[str]:
-        told: list[str] = self.page.evaluate("() => window.violations")
-        return told
-
-    def quiet(self) -> None:
-        """Nothing was asked of anyone, refused or raised."""
-        assert self.errors == []
-        assert self.violations == []
-        assert [r for r in self.requests if r.split("#")[0] not in (self.url, "about:blank")] == []
-
-
-Open = Callable[..., Opened]
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ from functools import cache
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from otel_ctx.outputs.html import Bounds, render
 from otel_ctx.outputs.report import Inputs, build
+from tests.browser.window import Open
 from tests.html_reports import INPUTS, blocks, chat, judged, support_agent, text, usage_only
 
 PANELS = (
@@ -34,7 +35,7 @@ def place(page: Page) -> dict[str, str]:
     return dict(p.split("=", 1) for p in page.evaluate("location.hash").lstrip("#").split("&") if p)
 
 
-def panel(page: Page, name: str):  # type: ignore[no-untyped-def]
+def panel(page: Page, name: str) -> Locator:
     return page.locator(f'section[aria-label="{name}"]')
 
 
@@ -46,7 +47,7 @@ def calls_of(conversation: int) -> list[dict[str, Any]]:
 # ---- the first page
 
 
-def test_the_first_page_says_what_matters_first(opened) -> None:  # type: ignore[no-untyped-def]
+def test_the_first_page_says_what_matters_first(opened: Open) -> None:
     one = opened(report())
     page = one.page
 
@@ -59,7 +60,7 @@ def test_the_first_page_says_what_matters_first(opened) -> None:  # type: ignore
     one.quiet()
 
 
-def test_a_finding_leads_to_its_call(opened) -> None:  # type: ignore[no-untyped-def]
+def test_a_finding_leads_to_its_call(opened: Open) -> None:
     page = opened(report()).page
     first = told()["findings"][0]["calls"][0]
     turn = next(c["turn"] for c in told()["calls"] if c["id"] == first)
@@ -70,7 +71,7 @@ def test_a_finding_leads_to_its_call(opened) -> None:  # type: ignore[no-untyped
     expect(page.locator("h1")).to_contain_text("support-agent-js")
 
 
-def test_services_filter_the_conversations(opened) -> None:  # type: ignore[no-untyped-def]
+def test_services_filter_the_conversations(opened: Open) -> None:
     page = opened(report()).page
 
     panel(page, "Services").get_by_role("button", name="larkspur-support").click()
@@ -90,7 +91,7 @@ def test_services_filter_the_conversations(opened) -> None:  # type: ignore[no-u
         ("calls", "outcome", "miss", 7), ("findings", "severity", "error", 1),
     ],
 )  # fmt: skip
-def test_each_filter_leaves_what_it_says(opened, tab: str, filter_: str, value: str, rows: int) -> None:  # type: ignore[no-untyped-def]
+def test_each_filter_leaves_what_it_says(opened: Open, tab: str, filter_: str, value: str, rows: int) -> None:
     page = opened(report(), f"tab={tab}").page
 
     page.locator(f"#filter-{filter_}").select_option(value)
@@ -104,9 +105,16 @@ def test_each_filter_leaves_what_it_says(opened, tab: str, filter_: str, value: 
 
 @pytest.mark.parametrize(
     ("tab", "word", "rows"),
-    [("conversations", "gpt-4o", 1), ("conversations", "volatile_prefix", 1), ("calls", "claude", 8), ("findings", "DUPLICATE", 2), ("unchecked", "tools_changed", 1), ("calls", "no such", 0)],
-)  # fmt: skip
-def test_search_in_each_list(opened, tab: str, word: str, rows: int) -> None:  # type: ignore[no-untyped-def]
+    [
+        ("conversations", "gpt-4o", 1),
+        ("conversations", "volatile_prefix", 1),
+        ("calls", "claude", 8),
+        ("findings", "DUPLICATE", 2),
+        ("unchecked", "tools_changed", 1),
+        ("calls", "no such", 0),
+    ],
+)
+def test_search_in_each_list(opened: Open, tab: str, word: str, rows: int) -> None:
     page = opened(report(), f"tab={tab}").page
 
     page.keyboard.press("/")
@@ -119,7 +127,7 @@ def test_search_in_each_list(opened, tab: str, word: str, rows: int) -> None:  #
         expect(page.get_by_text("Nothing matches.")).to_be_visible()
 
 
-def test_tabs_by_mouse_and_by_arrows(opened) -> None:  # type: ignore[no-untyped-def]
+def test_tabs_by_mouse_and_by_arrows(opened: Open) -> None:
     page = opened(report()).page
 
     page.get_by_role("tab", name="Calls").click()
@@ -132,7 +140,7 @@ def test_tabs_by_mouse_and_by_arrows(opened) -> None:  # type: ignore[no-untyped
     expect(page.locator("[role=tabpanel]")).to_contain_text("support-agent.otlp.jsonl.gz")
 
 
-def test_columns_sort_both_ways(opened) -> None:  # type: ignore[no-untyped-def]
+def test_columns_sort_both_ways(opened: Open) -> None:
     page = opened(report()).page
     names = page.locator('[aria-label="Conversations"] .body .row')
 
@@ -143,7 +151,7 @@ def test_columns_sort_both_ways(opened) -> None:  # type: ignore[no-untyped-def]
     expect(names.first).to_contain_text("support-agent-js")
 
 
-def test_a_list_is_walked_by_keys(opened) -> None:  # type: ignore[no-untyped-def]
+def test_a_list_is_walked_by_keys(opened: Open) -> None:
     page = opened(report(), "tab=calls").page
     grid = page.locator('[aria-label="Calls"][role=grid]')
 
@@ -162,7 +170,7 @@ def test_a_list_is_walked_by_keys(opened) -> None:  # type: ignore[no-untyped-de
 # ---- a conversation
 
 
-def test_every_panel_is_there_and_says_something(opened) -> None:  # type: ignore[no-untyped-def]
+def test_every_panel_is_there_and_says_something(opened: Open) -> None:
     one = opened(report(), f"c={BROKEN}&t=4&s=0")
 
     for name in PANELS:
@@ -170,7 +178,7 @@ def test_every_panel_is_there_and_says_something(opened) -> None:  # type: ignor
     one.quiet()
 
 
-def test_the_turn_s_cache_is_the_report_s(opened) -> None:  # type: ignore[no-untyped-def]
+def test_the_turn_s_cache_is_the_report_s(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}&t=4").page
     call = calls_of(BROKEN)[3]
 
@@ -182,7 +190,7 @@ def test_the_turn_s_cache_is_the_report_s(opened) -> None:  # type: ignore[no-un
     expect(panel(page, "This turn")).to_contain_text(f"{call['waste']['tokens']:,} tokens")
 
 
-def test_the_cache_table_has_a_row_for_each_turn(opened) -> None:  # type: ignore[no-untyped-def]
+def test_the_cache_table_has_a_row_for_each_turn(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}").page
     rows = panel(page, "Cache").locator(".body .row")
     expect(rows).to_have_count(8)
@@ -195,7 +203,7 @@ def test_the_cache_table_has_a_row_for_each_turn(opened) -> None:  # type: ignor
         assert shown[8] == (cache["evidence"] or "–")
 
 
-def test_the_prefix_map_draws_what_was_read_and_lost(opened) -> None:  # type: ignore[no-untyped-def]
+def test_the_prefix_map_draws_what_was_read_and_lost(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}").page
     row = panel(page, "Prefix map").locator(".body .row").nth(3)
     call = calls_of(BROKEN)[3]
@@ -215,7 +223,7 @@ def test_the_prefix_map_draws_what_was_read_and_lost(opened) -> None:  # type: i
     expect(row.locator(".letter text").first).to_have_text("L")
 
 
-def test_the_window_s_tiles_fill_it_and_open_segments(opened) -> None:  # type: ignore[no-untyped-def]
+def test_the_window_s_tiles_fill_it_and_open_segments(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}&t=4").page
     area = page.locator(".tile").evaluate_all(
         "all => all.reduce((n, t) => n + parseFloat(t.style.width) * parseFloat(t.style.height), 0)"
@@ -229,7 +237,7 @@ def test_the_window_s_tiles_fill_it_and_open_segments(opened) -> None:  # type: 
     expect(panel(page, "Segments").locator("[aria-selected=true]")).to_contain_text("system[0]")
 
 
-def test_segments_are_found_by_their_text(opened) -> None:  # type: ignore[no-untyped-def]
+def test_segments_are_found_by_their_text(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}&t=8").page
 
     page.locator("#segments").fill("unworn items with their tags")
@@ -242,7 +250,7 @@ def test_segments_are_found_by_their_text(opened) -> None:  # type: ignore[no-un
     expect(panel(page, "Segment").locator("pre")).to_contain_text("unworn items with their tags")
 
 
-def test_what_changed_shows_the_characters(opened) -> None:  # type: ignore[no-untyped-def]
+def test_what_changed_shows_the_characters(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}&t=4").page
     changed = panel(page, "What changed")
 
@@ -255,7 +263,7 @@ def test_what_changed_shows_the_characters(opened) -> None:  # type: ignore[no-u
     assert all(re.fullmatch(r"\d+", t) for t in gone + new)  # digits of a clock, and nothing else
 
 
-def test_any_two_turns_can_be_compared(opened) -> None:  # type: ignore[no-untyped-def]
+def test_any_two_turns_can_be_compared(opened: Open) -> None:
     page = opened(report(), f"c={LONG}&t=24").page
 
     page.locator("#against").select_option("1")
@@ -275,36 +283,33 @@ def _segments(conversation: int, at: int) -> list[object]:
     return list(next(r for r in support_agent().readings if r.call.id == id_).call.prompt)
 
 
-def test_moved_added_evicted_and_changed_are_told_apart(opened) -> None:  # type: ignore[no-untyped-def]
-    letters = [text("user", f"{name} " + " ".join(f"{name}{i}" for i in range(12))) for name in "abcdef"]
-    edited = text("user", "b " + " ".join(f"b{i}" for i in range(11)) + " bX")
-    first = chat(1, [text("system", "rules " * 40), *letters])
-    second = chat(
-        2,
-        [
-            text("system", "rules " * 40),
-            letters[0],
-            edited,
-            letters[3],
-            letters[4],
-            letters[2],
-            text("user", "new " * 9),
-        ],
+def test_moved_added_evicted_and_changed_are_told_apart(opened: Open) -> None:
+    said = [
+        text(("user", "assistant")[i % 2], " ".join(f"{letter}{n}" for n in range(12)))
+        for i, letter in enumerate("abcdefghijklmnop")
+    ]
+    rules, edited, new = (
+        text("system", "rules " * 40),
+        text("user", said[8]["parts"][0]["content"] + "X"),
+        text("user", "new"),
     )
+    later = [rules, *said[:8], edited, said[9], said[12], said[13], said[10], said[11], said[15], new]
+    first = chat(1, [rules, *said], **{"gen_ai.usage.input_tokens": 460})
+    second = chat(2, later, **{"gen_ai.usage.input_tokens": 470})
     one = opened(render(judged([first, second]), INPUTS), "c=0&t=2")
 
-    rows = panel(one.page, "What changed").locator("ul.diff > li")
-    kinds = [(rows.nth(i).get_attribute("class"), rows.nth(i).inner_text()) for i in range(rows.count())]
+    rows = panel(one.page, "What changed").locator("ul.diff > li").all()
 
-    assert [k for k, _ in kinds] == ["same", "changed", "same", "moved", "evicted", "added"] or sorted(
-        k for k, _ in kinds if k != "same"
-    ) == ["added", "changed", "evicted", "moved"]
+    kinds = [row.get_attribute("class") for row in rows]
+    assert kinds[:3] == ["same", "changed", "same"]
+    assert sorted(k for k in kinds if k != "same") == ["added", "changed", "evicted", "moved", "moved"]
+    expect(rows[0]).to_contain_text("9 segments the same")
     changed = panel(one.page, "What changed").locator("li.changed")
     expect(changed.locator("ins")).to_contain_text("X")
     one.quiet()
 
 
-def test_links_of_findings_go_to_their_turns(opened) -> None:  # type: ignore[no-untyped-def]
+def test_links_of_findings_go_to_their_turns(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}&t=1").page
 
     panel(page, "Findings").locator(".finding.error").get_by_role("button", name="6", exact=True).click()
@@ -316,7 +321,7 @@ def test_links_of_findings_go_to_their_turns(opened) -> None:  # type: ignore[no
     expect(finding).to_contain_text("$0.08")
 
 
-def test_tools_nobody_called_are_marked(opened) -> None:  # type: ignore[no-untyped-def]
+def test_tools_nobody_called_are_marked(opened: Open) -> None:
     page = opened(report(), f"c={LONG}").page
     tools = panel(page, "Tools and duplicates")
 
@@ -326,13 +331,13 @@ def test_tools_nobody_called_are_marked(opened) -> None:  # type: ignore[no-unty
     assert place(page)["t"] == "24"
 
 
-def test_what_was_not_checked_is_told(opened) -> None:  # type: ignore[no-untyped-def]
+def test_what_was_not_checked_is_told(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}").page
     expect(panel(page, "Not checked")).to_contain_text("tools_changed")
     expect(panel(page, "Not checked")).to_contain_text("8 calls: content partial (schema missing)")
 
 
-def test_depth_tells_the_turn_under_the_pointer_and_chooses_it(opened) -> None:  # type: ignore[no-untyped-def]
+def test_depth_tells_the_turn_under_the_pointer_and_chooses_it(opened: Open) -> None:
     page = opened(report(), f"c={LONG}&t=1").page
     depth = panel(page, "Depth over turns")
     picture = depth.locator("svg[role=img]")
@@ -358,7 +363,7 @@ def test_depth_tells_the_turn_under_the_pointer_and_chooses_it(opened) -> None: 
         ("b", "t=4", "5"), ("f", "t=8", "1"), ("ArrowLeft", "t=1", "1"), ("ArrowRight", "t=8", "8"),
     ],
 )  # fmt: skip
-def test_keys_walk_the_turns(opened, key: str, before: str, after: str) -> None:  # type: ignore[no-untyped-def]
+def test_keys_walk_the_turns(opened: Open, key: str, before: str, after: str) -> None:
     page = opened(report(), f"c={BROKEN}&{before}").page
 
     page.keyboard.press(key)
@@ -366,7 +371,7 @@ def test_keys_walk_the_turns(opened, key: str, before: str, after: str) -> None:
     expect(page.locator("output")).to_have_text(f"turn {after} of 8")
 
 
-def test_keys_walk_the_rest(opened) -> None:  # type: ignore[no-untyped-def]
+def test_keys_walk_the_rest(opened: Open) -> None:
     one = opened(report(), f"c={BROKEN}&t=4")
     page = one.page
 
@@ -393,7 +398,7 @@ def test_keys_walk_the_rest(opened) -> None:  # type: ignore[no-untyped-def]
     one.quiet()
 
 
-def test_the_slider_goes_by_its_own_keys(opened) -> None:  # type: ignore[no-untyped-def]
+def test_the_slider_goes_by_its_own_keys(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}&t=4").page
     page.locator("#turn").focus()
     page.keyboard.press("ArrowRight")
@@ -401,7 +406,7 @@ def test_the_slider_goes_by_its_own_keys(opened) -> None:  # type: ignore[no-unt
     assert page.locator("#turn").get_attribute("aria-valuetext") == "turn 5 of 8"
 
 
-def test_buttons_of_the_scrubber(opened) -> None:  # type: ignore[no-untyped-def]
+def test_buttons_of_the_scrubber(opened: Open) -> None:
     page = opened(report(), f"c={BROKEN}&t=1").page
     for button, turn in (
         ("Next turn", "2"),
@@ -413,7 +418,7 @@ def test_buttons_of_the_scrubber(opened) -> None:  # type: ignore[no-untyped-def
         expect(page.locator("output")).to_have_text(f"turn {turn} of 8")
 
 
-def test_all_of_it_by_keyboard_alone(opened) -> None:  # type: ignore[no-untyped-def]
+def test_all_of_it_by_keyboard_alone(opened: Open) -> None:
     """From the first page into a conversation and to a segment's text, without a mouse."""
     page = opened(report()).page
     for _ in range(40):
@@ -434,7 +439,7 @@ def test_all_of_it_by_keyboard_alone(opened) -> None:  # type: ignore[no-untyped
 # ---- the place, the looks, the paper
 
 
-def test_back_goes_back_and_a_link_opens_the_same_place(opened) -> None:  # type: ignore[no-untyped-def]
+def test_back_goes_back_and_a_link_opens_the_same_place(opened: Open) -> None:
     one = opened(report(), "tab=calls&q=claude")
     page = one.page
     page.locator('[aria-label="Calls"] .body .row').nth(2).click()
@@ -451,13 +456,13 @@ def test_back_goes_back_and_a_link_opens_the_same_place(opened) -> None:  # type
 @pytest.mark.parametrize(
     "hash_", ["c=99", "c=-1", "c=x&t=y", "t=3", "c=0&t=99&s=99&b=77", "tab=nothing", "%%%", "c=0&q=%3Cb%3E"]
 )
-def test_a_place_that_is_not_there_is_no_fault(opened, hash_: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_place_that_is_not_there_is_no_fault(opened: Open, hash_: str) -> None:
     one = opened(report(), hash_)
     expect(one.page.locator("h1")).to_be_visible()
     one.quiet()
 
 
-def test_light_and_dark(opened) -> None:  # type: ignore[no-untyped-def]
+def test_light_and_dark(opened: Open) -> None:
     page = opened(report(), color_scheme="dark").page
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
@@ -475,12 +480,12 @@ def test_light_and_dark(opened) -> None:  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     "place_", ["", "tab=calls", "tab=findings", "tab=input", f"c={BROKEN}&t=4&s=0", f"c={LONG}&s=3"]
 )
-def test_nothing_is_wider_than_a_small_screen(opened, place_: str) -> None:  # type: ignore[no-untyped-def]
+def test_nothing_is_wider_than_a_small_screen(opened: Open, place_: str) -> None:
     page = opened(report(), place_, viewport={"width": 360, "height": 700}).page
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_paper_has_every_row(opened) -> None:  # type: ignore[no-untyped-def]
+def test_paper_has_every_row(opened: Open) -> None:
     page = opened(report(), f"c={LONG}&t=24").page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
@@ -493,7 +498,7 @@ def test_paper_has_every_row(opened) -> None:  # type: ignore[no-untyped-def]
 # ---- other reports
 
 
-def test_redacted_the_page_says_so_and_shows_no_text(opened) -> None:  # type: ignore[no-untyped-def]
+def test_redacted_the_page_says_so_and_shows_no_text(opened: Open) -> None:
     one = opened(render(support_agent(), INPUTS, redact=True), f"c={BROKEN}&t=4&s=0")
 
     expect(panel(one.page, "Segment")).to_contain_text("Redacted: no prompt text is in this file.")
@@ -502,7 +507,7 @@ def test_redacted_the_page_says_so_and_shows_no_text(opened) -> None:  # type: i
     one.quiet()
 
 
-def test_what_was_left_out_is_told(opened) -> None:  # type: ignore[no-untyped-def]
+def test_what_was_left_out_is_told(opened: Open) -> None:
     one = opened(render(support_agent(), INPUTS, bounds=Bounds(text=200, calls=10)), "c=0&t=2&s=0")
 
     expect(panel(one.page, "Segment")).to_contain_text("Cut: the first 200 of 6,515 characters.")
@@ -515,7 +520,7 @@ def test_what_was_left_out_is_told(opened) -> None:  # type: ignore[no-untyped-d
     one.quiet()
 
 
-def test_calls_without_content_claim_nothing(opened) -> None:  # type: ignore[no-untyped-def]
+def test_calls_without_content_claim_nothing(opened: Open) -> None:
     one = opened(render(judged(list(usage_only(6, turns=6))), INPUTS), "c=0&t=3")
 
     expect(panel(one.page, "This turn")).to_contain_text("usage only")
@@ -524,13 +529,13 @@ def test_calls_without_content_claim_nothing(opened) -> None:  # type: ignore[no
     one.quiet()
 
 
-def test_an_empty_report_is_a_page(opened) -> None:  # type: ignore[no-untyped-def]
+def test_an_empty_report_is_a_page(opened: Open) -> None:
     one = opened(render(judged([]), Inputs((), (("x.json", "is no telemetry"),))), "tab=input")
     expect(one.page.locator("[role=tabpanel]")).to_contain_text("x.json: is no telemetry")
     one.quiet()
 
 
-def test_ten_thousand_calls_are_a_list_of_a_few_elements(opened) -> None:  # type: ignore[no-untyped-def]
+def test_ten_thousand_calls_are_a_list_of_a_few_elements(opened: Open) -> None:
     analysis = judged(list(usage_only(10_000)))
     page_bytes = render(analysis, INPUTS)
     one = opened(page_bytes, "tab=calls")

@@ -11,15 +11,32 @@ import pytest
 from otel_ctx.model import Span
 from otel_ctx.outputs.html import render
 from otel_ctx.outputs.report import Inputs, Source
+from tests.browser.window import Open
 from tests.html_reports import BASE, INPUTS, SECOND, judged, support_agent
 
 HOSTILE = (
-    "<script>window.ran=1</script>", "<img src=x onerror=window.ran=1>", "</script><script>window.ran=1</script>", "<svg onload=window.ran=1>",
-    "\"><iframe srcdoc='<script>parent.ran=1</script>'>", "javascript:window.ran=1", "<!--<script>window.ran=1", "]]><script>window.ran=1</script>",
-    "' onmouseover='window.ran=1", "{{constructor.constructor('window.ran=1')()}}", "<style>*{display:none}</style>", "<base href=//evil.example/>",
-    "<meta http-equiv=refresh content='0;url=//evil.example'>", "\u202egnp.exe <b onclick=window.ran=1>", "__proto__", "constructor", "toString",
-    "\\u003cscript>window.ran=1</script>", "<a href='javascript:window.ran=1' autofocus onfocus=window.ran=1>x</a>", "${window.ran=1}`", "\x00\x1b]8;;x\x07",
-)  # fmt: skip
+    "<script>window.ran=1</script>",
+    "<img src=x onerror=window.ran=1>",
+    "</script><script>window.ran=1</script>",
+    "<svg onload=window.ran=1>",
+    "\"><iframe srcdoc='<script>parent.ran=1</script>'>",
+    "javascript:window.ran=1",
+    "<!--<script>window.ran=1",
+    "]]><script>window.ran=1</script>",
+    "' onmouseover='window.ran=1",
+    "{{constructor.constructor('window.ran=1')()}}",
+    "<style>*{display:none}</style>",
+    "<base href=//evil.example/>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "\u202egnp.exe <b onclick=window.ran=1>",
+    "__proto__",
+    "constructor",
+    "toString",
+    "\\u003cscript>window.ran=1</script>",
+    "<a href='javascript:window.ran=1' autofocus onfocus=window.ran=1>x</a>",
+    "${window.ran=1}`",
+    "\x00\x1b]8;;x\x07",
+)
 
 
 @cache
@@ -34,17 +51,37 @@ def hostile() -> bytes:
         for turn in (1, 2):
             at = BASE + (n * 10 + turn) * SECOND
             attributes = {
-                "gen_ai.operation.name": bad if turn == 2 else "chat", "gen_ai.provider.name": bad, "gen_ai.request.model": bad, "gen_ai.agent.name": bad,
-                "gen_ai.response.id": f"{bad}{turn}", "gen_ai.conversation.id": bad, "error.type": bad if turn == 2 else None,
-                "gen_ai.input.messages": json.dumps(messages), "gen_ai.tool.definitions": json.dumps(tools),
+                "gen_ai.operation.name": bad if turn == 2 else "chat",
+                "gen_ai.provider.name": bad,
+                "gen_ai.request.model": bad,
+                "gen_ai.agent.name": bad,
+                "gen_ai.response.id": f"{bad}{turn}",
+                "gen_ai.conversation.id": bad,
+                "error.type": bad if turn == 2 else None,
+                "gen_ai.input.messages": json.dumps(messages),
+                "gen_ai.tool.definitions": json.dumps(tools),
                 "gen_ai.system_instructions": json.dumps([{"type": "text", "content": f"{bad} {turn}"}]),
-                "gen_ai.usage.input_tokens": 90 + turn, "gen_ai.usage.output_tokens": 5, "gen_ai.usage.cache_read.input_tokens": 0,
-            }  # fmt: skip
-            spans.append(Span(
-                f"{n + 1:032x}", f"{n * 10 + turn:016x}", "", bad, at, at + SECOND, {k: v for k, v in attributes.items() if v is not None},
-                kind=3, scope_name="opentelemetry.instrumentation.genai.openai" if turn == 1 else bad, scope_version=bad,
-                resource={"service.name": bad}, status_code=2 if turn == 2 else 0, status_message=bad,
-            ))  # fmt: skip
+                "gen_ai.usage.input_tokens": 90 + turn,
+                "gen_ai.usage.output_tokens": 5,
+                "gen_ai.usage.cache_read.input_tokens": 0,
+            }
+            spans.append(
+                Span(
+                    f"{n + 1:032x}",
+                    f"{n * 10 + turn:016x}",
+                    "",
+                    bad,
+                    at,
+                    at + SECOND,
+                    {k: v for k, v in attributes.items() if v is not None},
+                    kind=3,
+                    scope_name="opentelemetry.instrumentation.genai.openai" if turn == 1 else bad,
+                    scope_version=bad,
+                    resource={"service.name": bad},
+                    status_code=2 if turn == 2 else 0,
+                    status_message=bad,
+                )
+            )
             messages = [
                 *messages,
                 {
@@ -78,7 +115,7 @@ def _own(page: Any) -> dict[str, int]:
     return told
 
 
-def test_hostile_text_runs_nowhere(opened) -> None:  # type: ignore[no-untyped-def]
+def test_hostile_text_runs_nowhere(opened: Open) -> None:
     one = opened(hostile())
     page = one.page
     conversations = page.locator('[aria-label="Conversations"]').first.get_attribute("aria-rowcount")
@@ -98,12 +135,21 @@ def test_hostile_text_runs_nowhere(opened) -> None:  # type: ignore[no-untyped-d
             button.click(force=True)
         assert page.evaluate("window.ran") is None, place
         assert _own(page) == {
-            "script:not([type])": 1, "img": 0, "iframe": 0, "base": 0, "style": 1, "meta": 5, "link": 0, "object": 0, "a[href]": 0, "b[onclick]": 0,
-        }, place  # fmt: skip
+            "script:not([type])": 1,
+            "img": 0,
+            "iframe": 0,
+            "base": 0,
+            "style": 1,
+            "meta": 5,
+            "link": 0,
+            "object": 0,
+            "a[href]": 0,
+            "b[onclick]": 0,
+        }, place
     one.quiet()
 
 
-def test_hostile_text_is_shown_as_it_is(opened) -> None:  # type: ignore[no-untyped-def]
+def test_hostile_text_is_shown_as_it_is(opened: Open) -> None:
     page = opened(hostile(), "tab=input").page
     shown = page.locator("[role=tabpanel]").inner_text()
     for bad in HOSTILE[:8]:
@@ -112,21 +158,11 @@ def test_hostile_text_is_shown_as_it_is(opened) -> None:  # type: ignore[no-unty
     assert "\u202e" not in shown
 
 
-PLACES = (
-    "",
-    "tab=calls",
-    "tab=findings",
-    "tab=unchecked",
-    "tab=input",
-    "c=0&t=4&s=0",
-    "c=1&t=12&b=2",
-    "c=1&t=1",
-)
+PLACES = ("", "tab=calls", "tab=findings", "c=0&t=4&s=0")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 360])
-def test_axe_finds_nothing(opened, axe: str, scheme: str, width: int) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 1400), ("dark", 360)])
+def test_axe_finds_nothing(opened: Open, axe: str, scheme: str, width: int) -> None:
     report = render(support_agent(), INPUTS, title="support-agent")
     one = opened(report, scripts=(axe,), color_scheme=scheme, viewport={"width": width, "height": 900})
     found = []
@@ -140,7 +176,7 @@ def test_axe_finds_nothing(opened, axe: str, scheme: str, width: int) -> None:  
 
 def _violations(page: Any) -> list[tuple[str, str, str]]:
     result = page.evaluate(
-        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
+        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations']})"
     )
     return [
         (v["id"], v["help"], v["nodes"][0]["html"][:200] + v["nodes"][0].get("failureSummary", ""))

@@ -3,7 +3,8 @@
 
 const PAIRS = 4_000_000; // cells of a table of common parts
 const ALIKE = 0.4; // of the words, for a message to be the same one, edited
-const section = (segment) => (segment[SEGMENT.path] ?? "").split(/[[.]/)[0];
+const kindOf = (segment) => index.kinds[segment[SEGMENT.kind]];
+const section = (segment) => ({ tools: "tools", system: "system" })[kindOf(segment)] ?? "messages";
 
 /** Pairs [i, j] of equal items in rising order (longest common subsequence); only equal ends where that were too much. */
 function aligned(a, b) {
@@ -54,49 +55,59 @@ function edits(old, now) {
   return out;
 }
 
-function alike(a, b) {
-  const same = [SEGMENT.kind, SEGMENT.role, SEGMENT.name].every((k) => a[k] === b[k]);
-  if (!same) return false;
-  if (a[SEGMENT.kind] === index.kinds.indexOf("tools")) return true;
+const sort = (s) => JSON.stringify([s[SEGMENT.kind], s[SEGMENT.role], s[SEGMENT.name]]);
+
+/** Whether two segments of one sort are the same one, edited. ``alone``: nothing else stands where they stand. */
+function alike(a, b, alone) {
+  if (sort(a) !== sort(b)) return false;
+  if (alone || kindOf(a) === "system") return true;
   const x = textOf(a), y = textOf(b);
-  if (!x || !y) return a[SEGMENT.path] === b[SEGMENT.path] && section(a) === "system";
-  const one = new Set(split(x.text).filter((w) => w.trim())), two = new Set(split(y.text).filter((w) => w.trim()));
+  if (!x || !y) return a[SEGMENT.path] === b[SEGMENT.path];
+  const one = new Set(x.text.split(/\s+/)), two = new Set(y.text.split(/\s+/));
   let both = 0;
   for (const word of one) both += two.has(word);
-  return both >= ALIKE * Math.max(1, Math.max(one.size, two.size));
+  return (2 * both) / (one.size + two.size) >= ALIKE;
 }
 
 /** {rows: [{change, before, after}] in the order of the new prompt, unseen: sections of which nothing is said}. */
 function compared(block, from, to) {
-  const unseen = new Set([from, to].flatMap((at) => block.calls[at].completeness.lost ?? []));
-  if (unseen.has("head")) unseen.add("messages");
+  const unseen = new Set([from, to].flatMap((at) => block.calls[at].completeness.lost ?? []).map((lost) => (lost === "head" ? "messages" : lost)));
   const seen = (at) => segmentsOf(block, at).filter((s) => !unseen.has(section(s)));
   const a = seen(from), b = seen(to);
-  const pairs = new Map(aligned(a.map((s) => s[SEGMENT.digest]), b.map((s) => s[SEGMENT.digest])).map(([i, j]) => [j, [i, "same"]]));
+  const same = aligned(a.map((s) => s[SEGMENT.digest]), b.map((s) => s[SEGMENT.digest]));
+  const pairs = new Map(same.map(([i, j]) => [j, [i, "same"]]));
   const gone = new Set(a.keys());
-  for (const [i] of pairs.values()) gone.delete(i);
-  const elsewhere = new Map();
-  for (const i of gone) elsewhere.set(a[i][SEGMENT.digest], i);
-  b.forEach((s, j) => {
-    const i = elsewhere.get(s[SEGMENT.digest]);
-    if (!pairs.has(j) && gone.delete(i)) pairs.set(j, [i, "moved"]);
-  });
-  let after = -1; // an edited message stands between the same neighbours
-  b.forEach((s, j) => {
-    const pair = pairs.get(j);
-    if (pair) { if (pair[1] === "same") after = pair[0]; return; }
-    for (let i = after + 1; i < a.length && gone.has(i); i++) {
-      if (alike(a[i], s)) { pairs.set(j, [i, "changed"]); gone.delete(i); break; }
+  for (const [i] of same) gone.delete(i);
+  const pair = (i, j, change) => { pairs.set(j, [i, change]); gone.delete(i); };
+  const came = () => [...b.keys()].filter((j) => !pairs.has(j));
+
+  const elsewhere = new Map([...gone].reverse().map((i) => [a[i][SEGMENT.digest], i]));
+  for (const j of came()) if (gone.has(elsewhere.get(b[j][SEGMENT.digest]))) pair(elsewhere.get(b[j][SEGMENT.digest]), j, "moved");
+  const tools = new Map([...gone].filter((i) => kindOf(a[i]) === "tools").map((i) => [a[i][SEGMENT.name], i]));
+  for (const j of came()) if (kindOf(b[j]) === "tools" && gone.has(tools.get(b[j][SEGMENT.name]))) pair(tools.get(b[j][SEGMENT.name]), j, "changed");
+  let last = [-1, -1]; // what went and what came between two segments that stayed
+  for (const next of [...same, [a.length, b.length]]) {
+    const olds = [...gone].filter((i) => i > last[0] && i < next[0]);
+    const news = [];
+    for (let j = last[1] + 1; j < next[1]; j++) if (!pairs.has(j)) news.push(j);
+    const alone = olds.length === 1 && news.length === 1;
+    let left = 0;
+    for (const j of news) {
+      const n = olds.findIndex((i, k) => k >= left && alike(a[i], b[j], alone));
+      if (n < 0) continue;
+      pair(olds[n], j, "changed");
+      left = n + 1;
     }
-  });
+    last = next;
+  }
   const rows = [], left = [...gone];
   b.forEach((s, j) => {
-    const pair = pairs.get(j);
-    if (pair && pair[1] !== "moved") while (left.length && left[0] < pair[0]) rows.push({ change: "evicted", before: a[left.shift()] });
-    rows.push(pair ? { change: pair[1], before: a[pair[0]], after: s } : { change: "added", after: s });
+    const [i, change] = pairs.get(j) ?? [null, "added"];
+    if (change === "same" || change === "changed") while (left.length && left[0] < i) rows.push({ change: "evicted", before: a[left.shift()] });
+    rows.push({ change, before: i === null ? undefined : a[i], after: s });
   });
   for (const i of left) rows.push({ change: "evicted", before: a[i] });
-  return { rows, unseen: [...unseen] };
+  return { rows, unseen: [...unseen].sort() };
 }
 
 const SIGNS = { same: "=", added: "+", evicted: "−", moved: "↔", changed: "~" };
