@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ctx.engine import Engine
 from otel_ctx.model import Analysis, Span
 from otel_ctx.outputs import html
 from otel_ctx.outputs.html import Bounds, render
@@ -315,11 +314,9 @@ def test_a_call_of_another_conversation_is_written_out() -> None:
     assert len(new) == 4
 
 
-def test_engine_and_page_agree_on_ten_thousand_calls() -> None:
-    engine = Engine()
-    engine.feed(usage_only(10_000))
-    page = render(engine.close(), INPUTS)
+def test_a_call_takes_about_a_kilobyte() -> None:
+    page = render(judged(list(usage_only(2_000))), INPUTS)
 
     held = blocks(page)
-    assert len(held["index"]["calls"]) == 10_000
-    assert len(page) < 12_000_000
+    assert len(held["index"]["calls"]) == 2_000
+    assert len(page) < 2_400_000

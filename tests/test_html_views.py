@@ -18,6 +18,8 @@ from otel_ctx.outputs.report import by_kind
 from otel_ctx.outputs.views.composition import Memo, Tile, composition
 from otel_ctx.outputs.views.depth import depth
 from otel_ctx.outputs.views.prefix_map import Row, Stretch, prefix_map, row
+from tests import html_reports
+from tests.html_reports import text
 
 DUMP = Path(__file__).parent.parent / "examples" / "support-agent.otlp.jsonl.gz"
 
@@ -162,6 +164,26 @@ def test_a_break_stands_behind_the_segments_before_it() -> None:
         assert r.break_ is not None
         before = list(r.call.prompt)[: r.break_.index]
         assert row(r).break_at == pytest.approx(sum(s.tokens or 0 for s in before) * r.tokens.factor, abs=1)
+
+
+def test_a_break_stands_within_what_the_provider_reports() -> None:
+    """Where more was counted than that, its place is a share."""
+    said = [
+        text(("user", "assistant")[i % 2], " ".join(f"{c}{n}" for n in range(12)))
+        for i, c in enumerate("abcdefgh")
+    ]
+    edited = [*said[:4], text("user", "e0 e1 e2 and no more"), *said[5:], text("user", "and now?")]
+    calls = judged(
+        html_reports.chat(1, said, **{"gen_ai.usage.input_tokens": 300}),
+        html_reports.chat(2, edited, **{"gen_ai.usage.input_tokens": 300}),
+    )
+    broken = calls[1]
+    assert broken.break_ is not None
+    assert broken.break_.index == 4
+    counted = broken.tokens.counted * broken.tokens.factor
+    half = replace(broken, context=replace(broken.context, usage=round(counted / 2)))
+
+    assert row(half).break_at == pytest.approx((row(broken).break_at or 0) / 2, rel=0.05)
 
 
 # ---- tiles

@@ -17,9 +17,9 @@ from otel_ctx_cli.version import version_option
 
 COMMANDS: Mapping[str, str] = {
     "analyze": "otel_ctx_cli.analyze",
-    "view": "otel_ctx_cli.view",
     "explain": "otel_ctx_cli.explain",
     "rules": "otel_ctx_cli.rules",
+    "view": "otel_ctx_cli.view",
     "doctor": "otel_ctx_cli.doctor",
 }
 

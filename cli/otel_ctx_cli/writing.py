@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otel_ctx_cli.main import Failure
+
+if TYPE_CHECKING:
+    from otel_ctx.outputs.text import Line
 
 
 def writable(path: Path, inputs: Sequence[str], option: str = "--json") -> None:
@@ -46,3 +50,21 @@ def replace(path: Path, data: bytes) -> None:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise Failure(f"{click.format_filename(path)}: cannot be written: {why}") from None
+
+
+def check_target(path: str | None, inputs: Sequence[str], option: str = "--json") -> None:
+    """Before the work: can the file that ``option`` names be written?"""
+    if path not in (None, "-"):
+        writable(Path(str(path)), inputs, option)
+
+
+def tell(path: str | None, data: Callable[[], bytes], lines: Callable[[], Iterable[Line]]) -> None:
+    """``data`` into the file ``path`` and ``lines`` onto the screen; only ``data``, to stdout, where ``path`` is "-"."""
+    from otel_ctx_cli.terminal import print_lines, write
+
+    if path == "-":
+        write(data())
+        return
+    if path is not None:
+        replace(Path(path), data())
+    print_lines(lines())

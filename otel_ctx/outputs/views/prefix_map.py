@@ -90,8 +90,11 @@ def _stretches(usage: int, tokens: CacheTokens | None, lost: int) -> tuple[Stret
 
 
 def _break_at(r: Reading) -> int | None:
+    """Counts that are above what the provider reports are scaled to it: the place is a share of the prompt then."""
     if r.break_ is None:
         return None
-    before = sum(s.tokens or 0 for s in islice(r.call.prompt, r.break_.index))
-    at = round(before * r.tokens.factor)
-    return at if r.context.usage is None else min(at, r.context.usage)
+    before = sum(s.tokens or 0 for s in islice(r.call.prompt, r.break_.index)) * r.tokens.factor
+    counted, usage = r.tokens.counted * r.tokens.factor, r.context.usage
+    if usage is not None and counted > usage:
+        before *= usage / counted
+    return round(before)

@@ -42,8 +42,12 @@ function depthChart(block, pick) {
     readout.textContent = parts.join(" · ");
   }
 
+  let drawn = "", mark = () => {};
   function draw(now = turn) {
     turn = now;
+    const looks = `${box.clientWidth} ${toLimit}`;
+    if (looks === drawn) return mark();
+    drawn = looks;
     const width = Math.max(280, box.clientWidth || 640), height = 200, left = 52, bars = 44, bottom = 18;
     const end = Math.max(2, last + Math.max(1, Math.round(last * 0.2)));
     const top = Math.max(1, toLimit && depth.limit ? depth.limit * 1.04 : Math.min(peak * 1.25, depth.limit ? depth.limit * 1.04 : Infinity));
@@ -89,18 +93,20 @@ function depthChart(block, pick) {
       const size = Math.max(1, (Math.abs(calls[i].change) / most) * (bars / 2 - 3));
       return svg("rect", { x: x(i + 1) - wide / 2, y: calls[i].change > 0 ? zero - size : zero, width: wide, height: size, class: calls[i].change > 0 ? "grew" : "shrank" });
     });
+    const here = svg("path", { class: "now" });
+    mark = () => { here.setAttribute("d", `M${x(turn)},4V${height + bars + 4}`); tell(turn); };
     const picture = svg("svg", {
       width, height: height + bars + bottom, role: "img", "aria-label": summary(),
       onclick: (e) => pick(turnAt(e)), onmousemove: (e) => tell(turnAt(e)), onmouseleave: () => tell(turn),
     }, layers, svg("path", { d: line, class: "curve" }), marks,
     svg("path", { d: `M${left},${zero}H${width - 8}`, class: "zero" }), changes, svg("text", { x: left - 6, y: zero + 4, class: "axis end" }, "change"),
-    svg("path", { d: `M${x(turn)},4V${height + bars + 4}`, class: "now" }));
+    here);
     const turnAt = (e) => {
       const rect = picture.getBoundingClientRect();
       return Math.max(1, Math.min(last, Math.round(1 + ((e.clientX - rect.left - left) / (width - left - 8)) * (end - 1))));
     };
     box.replaceChildren(picture);
-    tell(turn);
+    mark();
   }
 
   function summary() {
@@ -126,9 +132,11 @@ function mapRow(block, at, most, width) {
     start += tokens;
   }
   let from = 0;
+  const counted = (call.tokens.counted ?? 0) * (call.tokens.factor ?? 1), usage = call.context.usage ?? 0;
+  const scale = counted > usage ? usage / counted : 1; // counts above what the provider reports are shares of it
   for (const segment of segmentsOf(block, at)) {
-    const w = x(tokensOf(segment, call) ?? 0);
-    if (w >= 0.4 && from < x(call.context.usage ?? 0)) shapes.push(svg("rect", { x: from, y: 15, width: Math.max(w - (w > 3 ? 1 : 0), 0.4), height: 4, class: `kind ${index.kinds[segment[SEGMENT.kind]]}` }));
+    const w = x((tokensOf(segment, call) ?? 0) * scale);
+    if (w >= 0.4) shapes.push(svg("rect", { x: from, y: 15, width: Math.max(w - (w > 3 ? 1 : 0), 0.4), height: 4, class: `kind ${index.kinds[segment[SEGMENT.kind]]}` }));
     if (w > 3) shapes.push(svg("path", { d: `M${from},1V14`, class: "edge" }));
     from += w;
   }

@@ -43,7 +43,7 @@ function render() {
     main.replaceChildren(view.node);
     view.started?.();
     crumbs.replaceChildren(...(wanted === null ? [] : [el("button", { type: "button", class: "link", onclick: () => openOverview() }, "all conversations"), el("span", { "aria-hidden": "true" }, " › "),
-      ...(numbered[wanted].services?.[0] ? [el("button", { type: "button", class: "link", onclick: () => openOverview({ service: numbered[wanted].services[0] }) }, visible(numbered[wanted].services[0])), el("span", { "aria-hidden": "true" }, " › ")] : []),
+      ...(numbered[wanted].services?.[0] ? [el("button", { type: "button", class: "link service", onclick: () => openOverview({ service: numbered[wanted].services[0] }) }, visible(numbered[wanted].services[0])), el("span", { class: "service", "aria-hidden": "true" }, " › ")] : []),
       el("span", {}, visible(markOf(numbered[wanted])))]));
     if (!first) { scrollTo(0, 0); view.heading.focus({ preventScroll: true }); }
   }
