@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,16 @@ def judged(spans: Sequence[Span] | Iterator[Span]) -> Analysis:
     engine = Engine()
     engine.feed(spans)
     return engine.close()
+
+
+def part(analysis: Analysis, turns: range) -> Analysis:
+    """Some turns of each conversation, as a selection leaves them."""
+    kept = tuple(r for r in analysis.readings if r.turn in turns)
+    ids = {r.call.id for r in kept}
+    conversations = [
+        replace(c, calls=tuple(id_ for id_ in c.calls if id_ in ids)) for c in analysis.conversations
+    ]
+    return replace(analysis, readings=kept, conversations=tuple(c for c in conversations if c.calls))
 
 
 def blocks(page: bytes) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from otel_ctx.outputs.svg import draw
 from otel_ctx_cli.main import main
-from tests.html_reports import DUMP, blocks, chat, judged, support_agent, text, usage_only
+from tests.html_reports import DUMP, blocks, chat, judged, part, support_agent, text, usage_only
 
 
 def otelctx(*args: str | Path) -> Result:
@@ -152,6 +152,13 @@ def test_a_conversation_can_be_chosen_and_a_long_one_is_cut() -> None:
     texts = ["".join(t.itertext()) for t in root.iter(f"{SVG}text")]
     assert any("the last 48 of 100 turns" in t for t in texts)
     assert (root.findtext(f"{SVG}title") or "").startswith("service-0: 100 turns")
+
+
+def test_a_part_of_a_conversation_keeps_its_turns_numbers() -> None:
+    root = ET.fromstring(draw(part(support_agent(), range(3, 7))))
+
+    axis = [t.text for t in root.iter(f"{SVG}text") if t.get("class") == "m"]
+    assert axis == ["3", "4", "6"]
 
 
 def test_nothing_to_draw_is_a_picture_too() -> None:

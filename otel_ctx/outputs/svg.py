@@ -132,14 +132,15 @@ def _curve(curve: Depth) -> Iterator[str]:
         yield f'<path class="curve" d="M{"L".join(f"{x(i + 1)},{y(usage)}" for i, usage in known)}"/>'
         last, usage = known[-1]
         if curve.growth and curve.growth > 0:
-            stop = min(end, curve.full_at or end)
+            full = end if curve.full_at is None else curve.full_at - points[-1].turn + len(points)
+            stop = min(end, full)
             ahead = min(top, usage + curve.growth * (stop - last - 1))
             yield f'<path class="ahead" d="M{x(last + 1)},{y(usage)}L{x(stop)},{y(ahead)}"/>'
     if curve.limit and curve.limit <= top:
         yield f'<path class="limit" d="M{_LEFT},{y(curve.limit)}H{_WIDTH - _RIGHT}"/>'
         yield f'<text x="{_LEFT + 6}" y="{y(curve.limit) + 14}">limit {curve.limit:,}</text>'
-    for turn in sorted({1, (len(points) + 1) // 2, len(points)} - {0}):
-        yield f'<text class="m" x="{x(turn)}" y="{_PLOT + 15}">{turn:,}</text>'
+    for n in sorted({1, (len(points) + 1) // 2, len(points)} - {0}):
+        yield f'<text class="m" x="{x(n)}" y="{_PLOT + 15}">{points[n - 1].turn:,}</text>'
     yield from _legend(((f'fill="{_COLOURS[k]}"', k.replace("_", " ")) for k in used), _PLOT + 34)
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from otel_ctx.outputs.html import Bounds, render
 from otel_ctx.outputs.report import Inputs, build
 from tests.browser.window import Open
-from tests.html_reports import INPUTS, blocks, chat, judged, support_agent, text, usage_only
+from tests.html_reports import INPUTS, blocks, chat, judged, part, support_agent, text, usage_only
 
 PANELS = (
     "Depth over turns", "Prefix map", "What fills the window", "This turn", "Findings", "Cache", "Segments", "What changed",
@@ -351,6 +351,20 @@ def test_depth_tells_the_turn_under_the_pointer_and_chooses_it(opened: Open) -> 
     assert int(place(page)["t"]) > 5
     depth.get_by_role("button", name="scale to the limit").click()
     expect(depth.locator(".limit")).to_have_count(1)
+
+
+def test_a_part_of_a_conversation_keeps_its_turns_numbers(opened: Open) -> None:
+    one = opened(render(part(support_agent(), range(3, 7)), INPUTS), f"c={BROKEN}&t=4")
+    page = one.page
+
+    expect(page.locator("output")).to_have_text("turn 4 of 6")
+    expect(panel(page, "Depth over turns").locator(".readout")).to_contain_text("turn 4 · 3,803 tokens")
+    assert panel(page, "Depth over turns").locator(".axis.middle").all_text_contents() == ["3", "4", "6"]
+    expect(panel(page, "What changed")).to_contain_text("turn 3 → turn 4")
+    expect(panel(page, "Prefix map").locator(".body .row").first).to_contain_text("3")
+    page.keyboard.press("Home")
+    expect(page.locator("output")).to_have_text("turn 3 of 6")
+    one.quiet()
 
 
 # ---- keys

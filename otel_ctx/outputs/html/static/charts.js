@@ -36,7 +36,7 @@ function depthChart(block, pick) {
   function tell(at) {
     const c = calls[at - 1];
     if (!c) return;
-    const parts = [`turn ${at}`, `${count(c.context.usage)} tokens`];
+    const parts = [`turn ${c.turn}`, `${count(c.context.usage)} tokens`];
     if (c.context.limit) parts.push(`${percent(c.context.usage, c.context.limit)} of ${count(c.context.limit)}`);
     if (known(c.change)) parts.push(`${signed(c.change)} since the turn before`);
     readout.textContent = parts.join(" · ");
@@ -75,7 +75,7 @@ function depthChart(block, pick) {
       marks.push(svg("text", { x: left - 6, y: y(n) + 4, class: "axis end" }, short(n)));
     }
     for (const t of new Set([1, Math.ceil(last / 2), last])) {
-      marks.push(svg("text", { x: x(t), y: height + bars + bottom - 4, class: "axis middle" }, String(t)));
+      marks.push(svg("text", { x: x(t), y: height + bars + bottom - 4, class: "axis middle" }, String(calls[t - 1].turn)));
     }
     if (depth.limit && depth.limit <= top) {
       marks.push(svg("path", { d: `M${left},${y(depth.limit)}H${width - 8}`, class: "limit" }), svg("text", { x: left + 6, y: y(depth.limit) + 13, class: "axis strong" }, `limit ${count(depth.limit)}`));
@@ -84,7 +84,7 @@ function depthChart(block, pick) {
     }
     const final = usages[last - 1];
     if (known(final) && depth.growth > 0) {
-      const stop = Math.min(end, depth.full_at ?? end);
+      const stop = Math.min(end, known(depth.full_at) ? depth.full_at - calls[last - 1].turn + last : end);
       marks.push(svg("path", { d: `M${x(last)},${y(final)}L${x(stop)},${y(Math.min(top, final + depth.growth * (stop - last)))}`, class: "projected" }));
     }
     const most = Math.max(1, ...calls.map((c) => Math.abs(c.change ?? 0)));

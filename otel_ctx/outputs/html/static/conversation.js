@@ -145,7 +145,7 @@ function conversation(number) {
   function update() {
     const i = at(), call = calls[i], b = against();
     slider.value = i + 1;
-    slider.setAttribute("aria-valuetext", `turn ${turns[i]} of ${last}`);
+    slider.setAttribute("aria-valuetext", `turn ${turns[i]} of ${turns[last - 1]}`);
     where.textContent = `turn ${turns[i]} of ${count(turns[last - 1])}`;
     const state = `${i} ${b}`;
     if (drawn !== state) {
