@@ -93,6 +93,17 @@ def test_changes_are_between_neighbours_and_kinds_are_the_usage() -> None:
     assert curve.points[0].change is None
 
 
+def test_kinds_are_shares_where_more_was_counted_than_is_reported() -> None:
+    counted = judged(chat(1, 40, tokens=100))[0].call.prompt.counted
+    engine = Engine()
+    engine.feed([chat(i, 40 + i, tokens=round(counted / 2) + i) for i in (1, 2)])
+    small = engine.close()
+
+    for conversation in small.conversations:
+        for point in depth(conversation, {r.call.id: r for r in small.readings}).points:
+            assert sum(point.kinds.values()) == pytest.approx(point.usage, abs=len(point.kinds))
+
+
 def test_a_conversation_without_usage_has_no_end() -> None:
     conversation = longest()
     bare = {

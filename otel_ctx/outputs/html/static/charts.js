@@ -132,8 +132,7 @@ function mapRow(block, at, most, width) {
     start += tokens;
   }
   let from = 0;
-  const counted = (call.tokens.counted ?? 0) * (call.tokens.factor ?? 1), usage = call.context.usage ?? 0;
-  const scale = counted > usage ? usage / counted : 1; // counts above what the provider reports are shares of it
+  const scale = (call.context.usage ?? 0) / Math.max(1, wholeOf(call)); // counts above the usage are shares of it
   for (const segment of segmentsOf(block, at)) {
     const w = x((tokensOf(segment, call) ?? 0) * scale);
     if (w >= 0.4) shapes.push(svg("rect", { x: from, y: 15, width: Math.max(w - (w > 3 ? 1 : 0), 0.4), height: 4, class: `kind ${index.kinds[segment[SEGMENT.kind]]}` }));
@@ -154,7 +153,7 @@ function treemap(block, at, pick, width) {
   const call = block.calls[at], segments = segmentsOf(block, at);
   const [w, h] = index.treemap;
   const sized = (call.tiles ?? []).map(([kind, segment, x, y, tw, th, tokens]) => [kind, segment, x, y, tw, th, tokens ?? tokensOf(segments[segment], call)]);
-  const whole = sized.reduce((sum, t) => sum + t[6], 0);
+  const whole = wholeOf(call);
   const tiles = sized.map(([kind, segment, x, y, tw, th, tokens]) => {
     const name = words(index.kinds[kind]);
     const one = segment >= 0 ? segments[segment] : null;

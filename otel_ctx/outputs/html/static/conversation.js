@@ -90,7 +90,7 @@ function conversation(number) {
       { name: "path", width: "minmax(140px, 1.2fr)", narrow: "minmax(0, 1fr)", cell: (i) => visible(segments[i][SEGMENT.path]), value: (i) => segments[i][SEGMENT.path] },
       { name: "name", wide: true, cell: (i) => visible(segments[i][SEGMENT.name] ?? ""), value: (i) => segments[i][SEGMENT.name] },
       { name: "tokens", num: true, width: "60px", narrow: "56px", cell: (i) => count(tokensOf(segments[i], calls[at()])), value: (i) => segments[i][SEGMENT.tokens] },
-      { name: "share", num: true, wide: true, width: "44px", cell: (i) => percent(tokensOf(segments[i], calls[at()]), calls[at()].context.usage), value: (i) => segments[i][SEGMENT.tokens] },
+      { name: "share", num: true, wide: true, width: "44px", cell: (i) => percent(tokensOf(segments[i], calls[at()]), wholeOf(calls[at()])), value: (i) => segments[i][SEGMENT.tokens] },
       { name: "mark", wide: true, width: "44px", cell: (i) => segments[i][SEGMENT.marker] ?? "" },
       { name: "hash", wide: true, width: "66px", cell: (i) => el("code", {}, segments[i][SEGMENT.digest].slice(0, 8)) },
     ],
@@ -134,7 +134,7 @@ function conversation(number) {
     const t = textOf(s), same = segments.filter((o) => o[SEGMENT.digest] === s[SEGMENT.digest]).length;
     inspected.replaceChildren(facts([
       ["kind", words(index.kinds[s[SEGMENT.kind]])], ["role", s[SEGMENT.role]], ["name", s[SEGMENT.name] && visible(s[SEGMENT.name])],
-      ["tokens", `${count(tokensOf(s, call))} (${call.tokens.method})`], ["of the window", percent(tokensOf(s, call), call.context.usage)], ["bytes", count(s[SEGMENT.bytes])],
+      ["tokens", `${count(tokensOf(s, call))} (${call.tokens.method})`], ["of the window", percent(tokensOf(s, call), wholeOf(call))], ["bytes", count(s[SEGMENT.bytes])],
       ["cache marker", s[SEGMENT.marker]], ["hash", el("code", {}, s[SEGMENT.digest])], ["in this prompt", same > 1 ? `${same} times` : null],
       ["origin", s[SEGMENT.inferred] ? "restored from an earlier answer" : null],
     ]), t ? el("pre", { class: "text tall", tabindex: 0, "aria-label": "Text of the segment" }, visible(t.text)) : el("p", { class: "note" }, index.redacted ? "Redacted: no prompt text is in this file." : "Its text is not in this file."),
@@ -155,7 +155,7 @@ function conversation(number) {
       cache.mark(i);
       const used = new Set((call.tiles ?? []).map((t) => t[0]));
       tiles.replaceChildren(treemap(block, i, pickSegment, tiles.clientWidth), kindLegend([...used].sort((x, y) => x - y)));
-      windowPanel.noted.textContent = `turn ${turns[i]}: ${count(call.context.usage)} tokens, ${({ exact: "counted exactly", calibrated: `estimated, scaled ×${(call.tokens.factor ?? 1).toFixed(2)} to the usage`, estimated: "estimated", unmeasured: "not counted" })[call.tokens.method]}`;
+      windowPanel.noted.textContent = `turn ${turns[i]}: ${count(call.context.usage)} tokens, ${({ exact: "counted exactly", calibrated: `estimated, scaled ×${(call.tokens.factor ?? 1).toFixed(2)} to the usage`, estimated: "estimated", unmeasured: "not counted" })[call.tokens.method]}${over(call)}`;
       turnPanel.noted.textContent = `${turns[i]} · ${call.relation}`;
       turnFacts.replaceChildren(callFacts(call));
       states.replaceChildren(stateTable(call));
@@ -184,6 +184,12 @@ function conversation(number) {
     print(on) { for (const list of [map, cache, segmentList]) list.print(on); },
     closed() { removeEventListener("resize", resized); },
   };
+}
+
+/** That more was counted than the provider reports, where it is more than rounding. */
+function over(call) {
+  const reported = call.usage?.input, counted = countedOf(call);
+  return reported && counted > 1.01 * reported ? `; the count is ${percent(counted - reported, reported)} above the reported usage` : "";
 }
 
 function callFacts(call) {

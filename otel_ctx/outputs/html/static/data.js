@@ -49,11 +49,15 @@ function segmentsOf(block, at) {
 /** A segment's tokens as the provider counts them. */
 const tokensOf = (segment, call) => known(segment[SEGMENT.tokens]) ? Math.round(segment[SEGMENT.tokens] * (call.tokens.factor ?? 1)) : null;
 
+/** What segments are shares of: the usage, or their own sum where more was counted than that. */
+const countedOf = (call) => Math.round((call.tokens.counted ?? 0) * (call.tokens.factor ?? 1));
+const wholeOf = (call) => Math.max(call.context.usage ?? 0, countedOf(call));
+
 const nameOf = (c) => [(c.services ?? []).slice(0, 2).join(", "), (c.agents ?? []).slice(0, 2).join(", ")].filter(Boolean).join(" › ");
 /** The beginning of an id, enough to tell it from its neighbours: the terminal has the same. */
 function markOf(c) {
   const colon = c.id.indexOf(":"), trace = colon < 0 ? c.id : c.id.slice(0, colon), span = colon < 0 ? "" : c.id.slice(colon + 1);
-  return span ? `#${trace.slice(0, 8)}:${span.slice(0, 4)}` : `#${trace.slice(-24)}`;
+  return span && /^[0-9a-f]{32}$/.test(trace) ? `#${trace.slice(0, 8)}:${span.slice(0, 4)}` : `#${c.id.slice(-24)}`;
 }
 const titleOf = (c) => visible(nameOf(c) || "conversation");
 

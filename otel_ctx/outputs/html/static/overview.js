@@ -62,7 +62,7 @@ const TABS = {
       { name: "window", wide: true, width: "110px", cell: (c) => gauge(c.usage_peak, c.limit), value: (c) => (c.limit ? c.usage_peak / c.limit : null) },
       { name: "turns left", num: true, wide: true, width: "84px", cell: (c) => count(c.headroom_turns), value: (c) => c.headroom_turns },
       { name: "headroom", width: "96px", narrow: "68px", cell: (c) => tag(c.band), value: (c) => -BANDS.indexOf(c.band) },
-      { name: "billed again", num: true, width: "96px", narrow: "40px", cell: (c) => short(c.wasted), value: (c) => c.wasted },
+      { name: "lost", num: true, width: "96px", narrow: "40px", cell: (c) => short(c.wasted), value: (c) => c.wasted },
       { name: "cost", num: true, wide: true, width: "80px", cell: (c) => usd(c.usd), value: (c) => c.usd },
       { name: "findings", num: true, wide: true, width: "76px", cell: (c) => count(found.conversations.get(c.number)?.size ?? 0), value: (c) => found.conversations.get(c.number)?.size ?? 0 },
       { name: "start", wide: true, width: "150px", cell: (c) => time(c.start), value: (c) => c.start ?? null },
@@ -82,7 +82,7 @@ const TABS = {
       { name: "tokens", num: true, width: "80px", narrow: "60px", cell: (i) => count(index.calls[i][CALL.usage]), value: (i) => index.calls[i][CALL.usage] },
       { name: "cache", width: "110px", narrow: "72px", cell: (i) => words(index.outcomes[index.calls[i][CALL.outcome]] ?? NOTHING), value: (i) => index.calls[i][CALL.outcome] },
       { name: "cause", wide: true, width: "180px", cell: (i) => words(index.calls[i][CALL.cause] ?? NOTHING), value: (i) => index.calls[i][CALL.cause] },
-      { name: "billed again", num: true, width: "96px", narrow: "60px", cell: (i) => short(index.calls[i][CALL.wasted]), value: (i) => index.calls[i][CALL.wasted] },
+      { name: "lost", num: true, width: "96px", narrow: "60px", cell: (i) => short(index.calls[i][CALL.wasted]), value: (i) => index.calls[i][CALL.wasted] },
       { name: "cost", num: true, wide: true, width: "80px", cell: (i) => usd(index.calls[i][CALL.usd]), value: (i) => index.calls[i][CALL.usd] },
       { name: "status", wide: true, width: "80px", cell: (i) => index.statuses[index.calls[i][CALL.status]], value: (i) => index.calls[i][CALL.status] },
       { name: "start", wide: true, width: "150px", cell: (i) => time(index.calls[i][CALL.start]), value: (i) => index.calls[i][CALL.start] || null },
@@ -157,7 +157,7 @@ function overview() {
     let size = 0, all = sizes[tab];
     if (TABS[tab]) {
       const { rows, match, filters: tests, columns, key, open } = TABS[tab];
-      list[tab] ??= grid({ label: names[tab], columns, key, open, height: Math.max(320, innerHeight - 260), nothing: "Nothing matches.", sort: tab === "conversations" ? { name: "billed again", down: true } : null });
+      list[tab] ??= grid({ label: names[tab], columns, key, open, height: Math.max(320, innerHeight - 260), nothing: "Nothing matches.", sort: tab === "conversations" ? { name: "lost", down: true } : null });
       const wanted = Object.entries(tests).filter(([k]) => place.get(k));
       const kept = rows().filter((row) => (!q || match(row, q)) && wanted.every(([k, test]) => test(row, place.get(k))));
       if (shown !== tab) content.replaceChildren(list[tab].node);
