@@ -119,6 +119,8 @@ function depthChart(block, pick) {
   return { node: el("div", {}, box, readout, kindLegend(kinds), depth.limit && !near ? toggle : null), draw };
 }
 
+const NARROW = 3; // pixels
+
 /** One row of the prefix map: what the cache did on top, the kinds of the segments below; a mark at the first change. */
 function mapRow(block, at, most, width) {
   const call = block.calls[at], { parts = [], break: broken } = call.row;
@@ -131,14 +133,27 @@ function mapRow(block, at, most, width) {
     if (w > 34) shapes.push(svg("g", { class: "letter" }, svg("rect", { x: x(start) + 9, y: 2, width: 12, height: 11 }), svg("text", { x: x(start) + 15, y: 11 }, LETTERS[name])));
     start += tokens;
   }
-  let from = 0;
   const scale = (call.context.usage ?? 0) / Math.max(1, wholeOf(call)); // counts above the usage are shares of it
+  let from = 0, bucket = new Map(); // segments too narrow to be seen are drawn together, as the kind that most of them are
+  const flush = (to) => {
+    if (to - from <= 0) return;
+    const kind = [...bucket].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
+    shapes.push(svg("rect", { x: from, y: 15, width: Math.max(to - from - (to - from > NARROW ? 1 : 0), 0.4), height: 4, class: `kind ${index.kinds[kind]}` }));
+    from = to;
+    bucket = new Map();
+  };
+  let to = 0;
   for (const segment of segmentsOf(block, at)) {
-    const w = x((tokensOf(segment, call) ?? 0) * scale);
-    if (w >= 0.4) shapes.push(svg("rect", { x: from, y: 15, width: Math.max(w - (w > 3 ? 1 : 0), 0.4), height: 4, class: `kind ${index.kinds[segment[SEGMENT.kind]]}` }));
-    if (w > 3) shapes.push(svg("path", { d: `M${from},1V14`, class: "edge" }));
-    from += w;
+    const w = x((tokensOf(segment, call) ?? 0) * scale), kind = segment[SEGMENT.kind];
+    if (w > NARROW) {
+      flush(to);
+      shapes.push(svg("path", { d: `M${to},1V14`, class: "edge" }));
+    }
+    bucket.set(kind, (bucket.get(kind) ?? 0) + w);
+    to += w;
+    if (to - from >= NARROW) flush(to);
   }
+  flush(to);
   const edge = Math.min(Math.max(x(broken ?? 0), 4), width - 4);
   if (known(broken)) shapes.push(svg("path", { d: `M${edge - 4},0h8l-4,6zM${edge},0V20`, class: "break" }));
   const told = parts.map(([s, n]) => `${STATE_WORDS[index.states[s]]} ${count(n)}`).join(", ");

@@ -44,11 +44,19 @@ function conversation(number) {
   const depthPanel = panel("Depth over turns", "", depth.node);
   const most = Math.max(1, ...calls.map((call) => call.context.usage ?? 0));
   const mapWidth = () => Math.max(120, (map.node.clientWidth || 600) - (innerWidth < 640 ? 44 : 122));
+  const mapRows = new Map(); // they are the same at every turn
+  const drawnRow = (i) => {
+    if (!mapRows.has(i)) {
+      if (mapRows.size > 300) mapRows.clear();
+      mapRows.set(i, mapRow(block, i, most, mapWidth()));
+    }
+    return mapRows.get(i);
+  };
   const map = grid({
     label: "Prefix map", key: (i) => i, open: (i) => pick(i + 1), height: 320, rowHeight: 22, rows: last,
     columns: [
       { name: "turn", num: true, width: "40px", narrow: "32px", cell: (i) => String(turns[i]) },
-      { name: "from the first token to the last", cell: (i) => mapRow(block, i, most, mapWidth()) },
+      { name: "from the first token to the last", cell: drawnRow },
       { name: "tokens", num: true, wide: true, width: "64px", cell: (i) => short(calls[i].context.usage) },
     ],
   });
@@ -176,7 +184,7 @@ function conversation(number) {
     b: () => next(broke), f: () => next(hasFinding), c: () => { place.go({ b: turns[at()] }); say(`Compared with turn ${turns[at()]}.`); },
     "[": () => siblings(-1), "]": () => siblings(1),
   };
-  const resized = () => { drawn = null; map.draw(); update(); };
+  const resized = () => { drawn = null; mapRows.clear(); map.draw(); update(); };
   addEventListener("resize", resized);
   return {
     node, heading, update, keys, title: c.name, panels,
@@ -200,7 +208,7 @@ function callFacts(call) {
     ["in the window", `${count(call.context.usage)}${call.context.limit ? ` (${percent(call.context.usage, call.context.limit)})` : ""}`], ["reserved", call.context.reserve ? count(call.context.reserve) : null],
     ["status", call.status === "ok" ? null : `${call.status}${call.error ? `: ${visible(call.error)}` : ""}`, "bad"],
     ["seen", done.status === "full" ? "in full" : `${words(done.status)}: ${(done.reasons ?? []).map(words).join(", ") || "no reason told"}`, done.status === "full" ? "" : "bad"],
-    ["told by", `${visible(call.dialect)}${call.scope ? ` (${visible(call.scope)} ${visible(call.scope_version ?? "")})` : ""}`], ["spans", known(call.spans) ? count(call.spans) : null],
+    ["told by", `${visible(call.dialect)}${call.scope ? ` (${[call.scope, call.scope_version].filter(Boolean).map(visible).join(" ")})` : ""}`], ["spans", known(call.spans) ? count(call.spans) : null],
     ["id", el("code", {}, visible(call.id))],
   ]);
 }

@@ -39,7 +39,7 @@ function percent(part, whole) {
 function usd(value) {
   if (!known(value)) return NOTHING;
   if (value === 0) return "$0";
-  return value < 0.01 ? `$${value.toFixed(4)}` : `$${value.toFixed(2)}`;
+  return `$${value.toFixed(value < 0.01 ? 4 : value < 1 ? 3 : 2)}`;
 }
 
 const two = (n) => String(n).padStart(2, "0");
