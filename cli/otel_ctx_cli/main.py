@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "findings": "otel_ctx_cli.findings",
     "explain": "otel_ctx_cli.explain",
     "rules": "otel_ctx_cli.rules",
+    "view": "otel_ctx_cli.view",
     "doctor": "otel_ctx_cli.doctor",
     "env": "otel_ctx_cli.env",
     "demo": "otel_ctx_cli.demo",

@@ -265,7 +265,7 @@ def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> 
         same = _told_alike(known[base].call.prompt, prompt, r.shared)
     else:
         base = None
-    return {"from": base, "same": same, "new": [_segment(s, text) for s in prompt.since(same)]}
+    return {"from": base, "same": same, "new": [segment(s, text) for s in prompt.since(same)]}
 
 
 def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
@@ -278,7 +278,7 @@ def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
         pairs = list(islice(zip(old, new, strict=False), shared))
         same = len(pairs)
     return next(
-        (i for i, (a, b) in enumerate(pairs) if a is not b and _segment(a, None) != _segment(b, None)), same
+        (i for i, (a, b) in enumerate(pairs) if a is not b and segment(a, None) != segment(b, None)), same
     )
 
 
@@ -293,7 +293,8 @@ def name_of(name: str, with_text: bool = False) -> str:
     return name if not name or with_text or _WORD.fullmatch(name) else "(no name)"
 
 
-def _segment(s: Segment, text: TextOf | None) -> dict[str, Any]:
+def segment(s: Segment, text: TextOf | None) -> dict[str, Any]:
+    """One segment; its text where ``text`` has it."""
     out: dict[str, Any] = {
         "kind": s.kind,
         "role": s.role if s.role.lower() in _ROLES else None,

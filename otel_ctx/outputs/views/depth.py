@@ -11,7 +11,8 @@ from otel_ctx.outputs.report import by_kind
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One call. ``usage`` in tokens, cached ones included; ``kinds``: the same by kind of segment, as far as it was seen."""
+    """One call. ``usage`` in tokens, cached ones included; ``kinds``: the same by kind of segment, as far as it
+    was seen; where more was counted than the provider reports, shares of that."""
 
     call: str
     turn: int
@@ -48,7 +49,7 @@ def depth(conversation: Conversation, readings: Mapping[str, Reading]) -> Depth:
     for r in calls:
         c = r.context
         change = c.usage - before if c.usage is not None and before is not None else None
-        kinds = by_kind(r) if r.tokens.method != "unmeasured" else {}
+        kinds = _fitting(by_kind(r), c.usage) if r.tokens.method != "unmeasured" else {}
         points.append(Point(r.call.id, r.turn, c.usage, c.usage_method, c.limit, c.band, change, kinds))
         before = c.usage
     last = _last(calls)
@@ -58,6 +59,13 @@ def depth(conversation: Conversation, readings: Mapping[str, Reading]) -> Depth:
     ahead = c.headroom_turns
     full_at = last.turn + ahead if ahead is not None else None
     return Depth(conversation.id, tuple(points), c.limit, c.reserve, c.growth, full_at)
+
+
+def _fitting(kinds: Mapping[str, int], usage: int | None) -> Mapping[str, int]:
+    counted = sum(kinds.values())
+    if usage is None or counted <= usage:
+        return kinds
+    return {kind: round(tokens * usage / counted) for kind, tokens in kinds.items()}
 
 
 def _last(calls: Sequence[Reading]) -> Reading | None:
