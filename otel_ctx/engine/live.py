@@ -106,6 +106,35 @@ class LiveEngine:
     def evicted(self) -> int:
         return self._settled.evicted
 
+    # ---- over a restart
+
+    def state(self) -> dict[str, object]:
+        """What it knows, the live objects themselves: to be written at once. References to ``outside`` are not followed."""
+        return {name: value for name, value in vars(self).items() if name not in ("_settings", "_made")}
+
+    def restore(self, state: Mapping[str, object]) -> None:
+        """Go on from a state that was written, where its references lead to ``outside`` of this engine."""
+        most = self._settled.most
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._intake.encodings.clear()
+        for judge in (self._at_first, self._settled):
+            judge.most = most
+            judge.mechanisms.clear()
+
+    @property
+    def outside(self) -> dict[str, object]:
+        """What is no part of the state: settings and tables, the texts of prompts, and memos that are made anew."""
+        intake, settings = self._intake, self._settings
+        found = {
+            "settings": settings,
+            "limits": settings.limits,
+            "rules": intake.rules,
+            "texts": intake.texts,
+            "assembler": intake.assembler,
+        }
+        return found if settings.contents is None else found | {"contents": settings.contents}
+
     # ---- at first
 
     def _judge(self, most: int) -> Judge:
