@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent import futures
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -189,6 +191,7 @@ class HttpDownstream(Downstream):
     ) -> None:
         super().__init__(reply)
         outer = self
+        self.connections: list[socket.socket] = []
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -212,6 +215,10 @@ class HttpDownstream(Downstream):
             daemon_threads = True
             allow_reuse_address = True
 
+            def process_request(self, connection: Any, address: Any) -> None:
+                outer.connections.append(connection)
+                super().process_request(connection, address)
+
             def handle_error(self, *_: object) -> None:
                 pass  # the gateway has gone
 
@@ -226,6 +233,9 @@ class HttpDownstream(Downstream):
     def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         self._thread.join(WAIT)
 
     def __enter__(self) -> Self:
