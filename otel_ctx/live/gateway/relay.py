@@ -143,7 +143,11 @@ class Relay:
         return partial
 
     async def _send_one(self, target: Target, signal: Signal, body: bytes) -> Answer:
-        answer = await target.sender.send(signal, body)
+        try:
+            answer = await target.sender.send(signal, body)
+        except Exception as error:
+            survive(error, "sending a request on")
+            answer = Answer(INTERNAL, "a fault of the gateway")
         if answer.ok:
             self._count(target, "partial" if _lost(signal, answer) else "accepted")
         else:
