@@ -41,6 +41,7 @@ from otel_ctx.tokens import Counter
 
 _log = logging.getLogger("otel_ctx")
 _BACKLOG = 512
+_OBSERVERS = 100  # connections to the admin port
 _USUAL = ("o200k_base", "claude4.7")  # vocabularies that are loaded at once: each takes some 30 MB
 _LEAST = 100  # conversations of a tenant
 
@@ -168,7 +169,8 @@ class Gateway:
     ) -> tuple[http_server.HttpServer, asyncio.Task[None]]:
         listening = _listen(address)
         self.ports[name] = listening.getsockname()[1]
-        server = http_server.http_server(app, self.config, tls, self.config.max_connections)
+        connections = self.config.max_connections if name == "http" else _OBSERVERS
+        server = http_server.http_server(app, self.config, tls, connections)
         task = asyncio.create_task(server.serve([listening]))
         while not server.started and not task.done():
             await asyncio.sleep(0.005)
