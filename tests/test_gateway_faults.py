@@ -20,6 +20,7 @@ from otel_ctx.engine.settings import Settings
 from otel_ctx.live import analysis
 from otel_ctx.live.analysis import Analysis
 from otel_ctx.live.gateway.enricher import Tenants
+from otel_ctx.live.gateway.signals import TRACES
 from otel_ctx.model import Span
 from tests.gateway_rig import (
     SECOND,
@@ -168,13 +169,18 @@ def test_a_second_downstream_that_hangs_does_not_hold_up_the_first() -> None:
 
 
 def test_who_sent_goes_away_and_what_was_taken_in_arrives() -> None:
-    with (
-        HttpDownstream(lambda p, b: Reply(delay=0.4)) as down,
-        GatewayRig(down.url) as rig,
-    ):
-        with pytest.raises(grpc.RpcError) as error:
-            rig.call("traces", request(chat(1, 0)), timeout=0.1)
-        assert error.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    go_on = threading.Event()
+
+    def reply(path: str, body: bytes) -> Reply:
+        go_on.wait(WAIT)
+        return Reply()
+
+    with HttpDownstream(reply) as down, GatewayRig(down.url) as rig:
+        with grpc.insecure_channel(rig.grpc) as channel:
+            call = channel.unary_unary(TRACES.method).future(request(chat(1, 0)))
+            down.wait_for(1)
+            call.cancel()
+        go_on.set()
         until(lambda: down.arrived().total() == 1)
         rig.call("traces", request(chat(1, 0)))  # it tries again, of course
         assert calls(rig) == 1
@@ -378,10 +384,12 @@ def test_analysis_that_hangs_holds_nothing_up_longer_than_it_may(down: HttpDowns
         if span.attributes.get("gen_ai.conversation.id") == "session-1":
             go_on.wait(WAIT)
 
-    def prepare(gateway: Any) -> None:
-        gateway.enricher.tenants._make = lambda: _analysis_of(gateway, lambda: Crashing(at))
+    engine = Crashing(at)
 
-    with GatewayRig(down.url, prepare=prepare, analysis_timeout=0.3) as rig:
+    def prepare(gateway: Any) -> None:
+        gateway.enricher.tenants._make = lambda: _analysis_of(gateway, lambda: engine)
+
+    with GatewayRig(down.url, prepare=prepare, analysis_timeout=2) as rig:
         bodies = [request(chat(c, 0)) for c in range(6)]
         for body in bodies:
             assert rig.post("/v1/traces", body).status_code == 200
