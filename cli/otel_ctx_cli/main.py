@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "otel_ctx_cli.doctor",
     "env": "otel_ctx_cli.env",
     "demo": "otel_ctx_cli.demo",
+    "gateway": "otel_ctx_cli.gateway",
 }
 
 _INTERRUPTED = 130  # what shells report for Ctrl-C; 1 would say that a gate was met

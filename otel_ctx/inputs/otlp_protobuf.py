@@ -163,11 +163,11 @@ def _parse(signal: _Signal, entry: bytes, place: str, skipped: list[Skipped]) ->
 
 
 def _spans(group: ResourceSpans, where: str, skipped: list[Skipped] | None) -> Iterator[Span]:
-    return _readable(_TRACES, _span, group, where, skipped)
+    return _readable(_TRACES, span_of, group, where, skipped)
 
 
 def _logs(group: ResourceLogs, where: str, skipped: list[Skipped] | None) -> Iterator[LogRecord]:
-    return _readable(_LOGS, _log_record, group, where, skipped)
+    return _readable(_LOGS, log_of, group, where, skipped)
 
 
 def _readable(
@@ -177,7 +177,7 @@ def _readable(
     where: str,
     skipped: list[Skipped] | None,
 ) -> Iterator[_Read]:
-    resource = _attributes(group.resource.attributes)
+    resource = attributes_of(group.resource.attributes)
     for s, scoped in enumerate(getattr(group, signal.scopes)):
         for i, record in enumerate(getattr(scoped, signal.records)):
             try:
@@ -190,7 +190,10 @@ def _readable(
                 yield made
 
 
-def _span(span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[str, Any], where: str) -> Span:
+def span_of(
+    span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[str, Any], where: str = ""
+) -> Span:
+    """One span of a parsed request. ValueError where its ids are none; RecursionError where values nest too deeply."""
     trace_id, span_id = _id("traceId", span.trace_id, TRACE_ID), _id("spanId", span.span_id, SPAN_ID)
     if not (trace_id and span_id):
         raise ValueError("no traceId" if not trace_id else "no spanId")
@@ -201,17 +204,17 @@ def _span(span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[s
         name=span.name,
         start_unix_nano=span.start_time_unix_nano,
         end_unix_nano=span.end_time_unix_nano,
-        attributes=_attributes(span.attributes),
+        attributes=attributes_of(span.attributes),
         kind=span.kind,
         events=tuple(
-            Event(e.name, e.time_unix_nano, _attributes(e.attributes), e.dropped_attributes_count)
+            Event(e.name, e.time_unix_nano, attributes_of(e.attributes), e.dropped_attributes_count)
             for e in span.events
         ),
         links=tuple(
             Link(
                 _id("link's traceId", link.trace_id, TRACE_ID),
                 _id("link's spanId", link.span_id, SPAN_ID),
-                _attributes(link.attributes),
+                attributes_of(link.attributes),
             )
             for link in span.links
         ),
@@ -226,10 +229,11 @@ def _span(span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[s
     )
 
 
-def _log_record(
-    record: ProtoLogRecord, scope_name: str, scope_version: str, resource: dict[str, Any], where: str
+def log_of(
+    record: ProtoLogRecord, scope_name: str, scope_version: str, resource: dict[str, Any], where: str = ""
 ) -> LogRecord:
-    attributes = _attributes(record.attributes)
+    """One log record of a parsed request, as ``span_of``."""
+    attributes = attributes_of(record.attributes)
     return LogRecord(
         trace_id=_id("traceId", record.trace_id, TRACE_ID),
         span_id=_id("spanId", record.span_id, SPAN_ID),
@@ -252,7 +256,8 @@ def _id(field: str, raw: bytes, size: int) -> str:
         raise ValueError(f"{field} {error}") from error
 
 
-def _attributes(pairs: Any) -> dict[str, Any]:
+def attributes_of(pairs: Any) -> dict[str, Any]:
+    """A list of KeyValue messages as plain Python."""
     attributes: dict[str, Any] = {}
     for pair in pairs:
         value = pair.value
@@ -266,7 +271,7 @@ def _value(value: Any) -> Any:
     if kind == "array_value":
         return [_value(item) for item in value.array_value.values]
     if kind == "kvlist_value":
-        return _attributes(value.kvlist_value.values)
+        return attributes_of(value.kvlist_value.values)
     # an index into the dictionary of profiles means nothing here
     return None if kind is None or kind == "string_value_strindex" else getattr(value, kind)
 
