@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "explain": "otel_ctx_cli.explain",
     "rules": "otel_ctx_cli.rules",
     "doctor": "otel_ctx_cli.doctor",
+    "dashboards": "otel_ctx_cli.dashboards",
 }
 
 _INTERRUPTED = 130  # what shells report for Ctrl-C; 1 would say that a gate was met
