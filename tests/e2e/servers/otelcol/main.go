@@ -5,7 +5,6 @@ import (
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter"
-	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/deltatocumulativeprocessor"
@@ -40,7 +39,7 @@ func components() (otelcol.Factories, error) {
 	if f.Exporters, err = otelcol.MakeFactoryMap(otlpexporter.NewFactory(), otlphttpexporter.NewFactory(), debugexporter.NewFactory(), fileexporter.NewFactory(), prometheusexporter.NewFactory()); err != nil {
 		return f, err
 	}
-	if f.Extensions, err = otelcol.MakeFactoryMap(basicauthextension.NewFactory(), healthcheckextension.NewFactory(), filestorage.NewFactory()); err != nil {
+	if f.Extensions, err = otelcol.MakeFactoryMap(healthcheckextension.NewFactory(), filestorage.NewFactory()); err != nil {
 		return f, err
 	}
 	return f, nil
