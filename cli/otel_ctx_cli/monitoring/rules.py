@@ -126,7 +126,7 @@ def _field(lead: str, key: str, value: str | Json) -> Iterator[str]:
         for name, text in value.items():
             yield f"{inner}{name}: {_scalar(text)}"
     elif "\n" in value:
-        yield f"{lead}{key}: |"
+        yield f"{lead}{key}: |-"
         yield indent(value, inner)
     else:
         yield f"{lead}{key}: {_scalar(value)}"
