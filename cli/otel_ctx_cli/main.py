@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "rules": "otel_ctx_cli.rules",
     "doctor": "otel_ctx_cli.doctor",
     "dashboards": "otel_ctx_cli.dashboards",
+    "gateway": "otel_ctx_cli.gateway",
 }
 
 _INTERRUPTED = 130  # what shells report for Ctrl-C; 1 would say that a gate was met

@@ -150,11 +150,11 @@ def _parse(signal: _Signal, entry: bytes, place: str, skipped: list[Skipped]) ->
 
 
 def _spans(group: ResourceSpans, where: str, skipped: list[Skipped] | None) -> Iterator[Span]:
-    resource = _attributes(group.resource.attributes)
+    resource = attributes_of(group.resource.attributes)
     for s, scoped in enumerate(group.scope_spans):
         for i, span in enumerate(scoped.spans):
             try:
-                read = _span(span, scoped.scope.name, scoped.scope.version, resource, where)
+                read = span_of(span, scoped.scope.name, scoped.scope.version, resource, where)
             except (ValueError, RecursionError) as error:
                 _note(skipped, where, f"scopeSpans[{s}].spans[{i}]", error)
             else:
@@ -162,11 +162,11 @@ def _spans(group: ResourceSpans, where: str, skipped: list[Skipped] | None) -> I
 
 
 def _logs(group: ResourceLogs, where: str, skipped: list[Skipped] | None) -> Iterator[LogRecord]:
-    resource = _attributes(group.resource.attributes)
+    resource = attributes_of(group.resource.attributes)
     for s, scoped in enumerate(group.scope_logs):
         for i, record in enumerate(scoped.log_records):
             try:
-                read = _log_record(record, scoped.scope.name, scoped.scope.version, resource, where)
+                read = log_of(record, scoped.scope.name, scoped.scope.version, resource, where)
             except (ValueError, RecursionError) as error:
                 _note(skipped, where, f"scopeLogs[{s}].logRecords[{i}]", error)
             else:
@@ -179,7 +179,10 @@ def _note(skipped: list[Skipped] | None, where: str, path: str, error: Exception
         skipped.append(Skipped(where, f"{path}: {why}"))
 
 
-def _span(span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[str, Any], where: str) -> Span:
+def span_of(
+    span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[str, Any], where: str = ""
+) -> Span:
+    """One span of a parsed request. ValueError where its ids are none; RecursionError where values nest too deeply."""
     trace_id, span_id = _id("traceId", span.trace_id, TRACE_ID), _id("spanId", span.span_id, SPAN_ID)
     if not (trace_id and span_id):
         raise ValueError("no traceId" if not trace_id else "no spanId")
@@ -190,17 +193,17 @@ def _span(span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[s
         name=span.name,
         start_unix_nano=span.start_time_unix_nano,
         end_unix_nano=span.end_time_unix_nano,
-        attributes=_attributes(span.attributes),
+        attributes=attributes_of(span.attributes),
         kind=span.kind,
         events=tuple(
-            Event(e.name, e.time_unix_nano, _attributes(e.attributes), e.dropped_attributes_count)
+            Event(e.name, e.time_unix_nano, attributes_of(e.attributes), e.dropped_attributes_count)
             for e in span.events
         ),
         links=tuple(
             Link(
                 _id("link's traceId", link.trace_id, TRACE_ID),
                 _id("link's spanId", link.span_id, SPAN_ID),
-                _attributes(link.attributes),
+                attributes_of(link.attributes),
             )
             for link in span.links
         ),
@@ -215,10 +218,11 @@ def _span(span: ProtoSpan, scope_name: str, scope_version: str, resource: dict[s
     )
 
 
-def _log_record(
-    record: ProtoLogRecord, scope_name: str, scope_version: str, resource: dict[str, Any], where: str
+def log_of(
+    record: ProtoLogRecord, scope_name: str, scope_version: str, resource: dict[str, Any], where: str = ""
 ) -> LogRecord:
-    attributes = _attributes(record.attributes)
+    """One log record of a parsed request, as ``span_of``."""
+    attributes = attributes_of(record.attributes)
     return LogRecord(
         trace_id=_id("traceId", record.trace_id, TRACE_ID),
         span_id=_id("spanId", record.span_id, SPAN_ID),
@@ -241,7 +245,8 @@ def _id(field: str, raw: bytes, size: int) -> str:
         raise ValueError(f"{field} {error}") from error
 
 
-def _attributes(pairs: Any) -> dict[str, Any]:
+def attributes_of(pairs: Any) -> dict[str, Any]:
+    """A list of KeyValue messages as plain Python."""
     attributes: dict[str, Any] = {}
     for pair in pairs:
         value = pair.value
@@ -255,7 +260,7 @@ def _value(value: Any) -> Any:
     if kind == "array_value":
         return [_value(item) for item in value.array_value.values]
     if kind == "kvlist_value":
-        return _attributes(value.kvlist_value.values)
+        return attributes_of(value.kvlist_value.values)
     # an index into the dictionary of profiles means nothing here
     return None if kind is None or kind == "string_value_strindex" else getattr(value, kind)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from otel_ctx.inputs.sdk import log_record_of, span_of
 from otel_ctx.live.enrichment import Enrichment, enrichment, span_context
@@ -17,8 +17,6 @@ from otel_ctx.live.instruments import Instruments
 from otel_ctx.model import Band, LogRecord, Said, Span, SpanRef
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk._logs import ReadableLogRecord
-    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext
 
 Key = tuple[str, str]
@@ -53,11 +51,19 @@ class Pacing(Protocol):
 
 
 class Analysis:
-    """``make`` makes the engine, when the first span comes: not in the application's start."""
+    """``make`` makes the engine, when the first span comes: not in the application's start. ``read_span`` and
+    ``read_log`` turn what arrives into records: in the application the SDK's objects."""
 
-    def __init__(self, make: Callable[[], Engine], instruments: Instruments) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Engine],
+        instruments: Instruments,
+        read_span: Callable[[Any], Span] = span_of,
+        read_log: Callable[[Any], LogRecord] = log_record_of,
+    ) -> None:
         self._make = make
         self._instruments = instruments
+        self._read_span, self._read_log = read_span, read_log
         self._engine: Engine | None = None
         self._failures: Counter[str] = Counter()
         self._evicted = 0
@@ -69,6 +75,13 @@ class Analysis:
         """(service, version) that spans came from."""
         return list(self._sources)
 
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            self._engine = self._make()
+            self._evicted = self._engine.evicted
+        return self._engine
+
     def shown(self) -> tuple[Mapping[tuple[str, Band], int], int]:
         """Conversations by service and band, and how many are remembered."""
         engine = self._engine
@@ -76,8 +89,8 @@ class Analysis:
 
     def take(
         self,
-        fresh: Mapping[Key, ReadableSpan],
-        records: Sequence[ReadableLogRecord],
+        fresh: Mapping[Key, Any],
+        records: Sequence[Any],
         pace: Pacing,
         enough: Callable[[], bool],
     ) -> tuple[dict[Key, Enrichment], bool]:
@@ -87,14 +100,12 @@ class Analysis:
         outcomes = dict.fromkeys(fresh, "dropped")
         said: list[Said] = []
         late = 0
+        arriving = _Arriving(fresh, self._read_span, outcomes, pace, enough)
         try:
-            engine = self._engine
-            if engine is None:
-                engine = self._engine = self._make()
-                self._evicted = 0
+            engine = self.engine
             late = engine.late
-            logs = (log for record in records if (log := _log_record(record)) is not None)
-            said = self._feed(engine, _Arriving(fresh, outcomes, pace, enough), logs)
+            logs = (log for record in records if (log := self._log_record(record)) is not None)
+            said = self._feed(engine, arriving, logs)
             late = engine.late - late
         except BaseException as error:
             survive(error, "analysing a batch")
@@ -103,7 +114,7 @@ class Analysis:
         try:
             if fresh:
                 self._count(outcomes, late, pace.worked / len(fresh))
-            self._note(fresh)
+            self._note(arriving.resources)
         except BaseException as error:
             survive(error, "counting a batch")
         return found, bool(said)
@@ -137,10 +148,17 @@ class Analysis:
         self._failed("feed")
         return []
 
+    def _log_record(self, record: Any) -> LogRecord | None:
+        try:
+            return self._read_log(record)
+        except BaseException as error:
+            survive(error, "reading a log record")
+            return None
+
     def _heard(
         self,
         said: Said,
-        fresh: Mapping[Key, ReadableSpan],
+        fresh: Mapping[Key, Any],
         outcomes: dict[Key, str],
         found: dict[Key, Enrichment],
     ) -> None:
@@ -175,14 +193,12 @@ class Analysis:
         for _ in range(counts["analysed"]):
             self._instruments.processing(seconds)
 
-    def _note(self, fresh: Mapping[Key, ReadableSpan]) -> None:
-        """The services that spans come from; nearly always one, with one resource for all spans."""
-        for span in fresh.values():
-            if span.resource is not self._resource:
-                self._resource = span.resource
-                source = tuple(
-                    str(span.resource.attributes.get(key, "")) for key in ("service.name", "service.version")
-                )
+    def _note(self, resources: Sequence[Mapping[str, Any]]) -> None:
+        """The services that spans come from; in an application nearly always one, with one resource for all spans."""
+        for resource in resources:
+            if resource is not self._resource:
+                self._resource = resource
+                source = tuple(str(resource.get(key, "")) for key in ("service.name", "service.version"))
                 if len(self._sources) < _SOURCES:
                     self._sources[source[0], source[1]] = None
                 self._instruments.expect(source[0])
@@ -219,12 +235,15 @@ class _Arriving:
 
     def __init__(
         self,
-        spans: Mapping[Key, ReadableSpan],
+        spans: Mapping[Key, Any],
+        read: Callable[[Any], Span],
         outcomes: dict[Key, str],
         pace: Pacing,
         enough: Callable[[], bool],
     ) -> None:
         self._waiting = list(spans.items())[::-1]
+        self._read = read
+        self.resources: list[Mapping[str, Any]] = []  # of the spans, each once where they stand together
         self._outcomes, self._pace, self._enough = outcomes, pace, enough
         self._inside: Key | None = None
 
@@ -252,24 +271,18 @@ class _Arriving:
                 return
             key, span = self._waiting.pop()
             try:
-                told = span_of(span)
+                told = self._read(span)
             except BaseException as error:
                 survive(error, "reading a span")
                 self._outcomes[key] = "unreadable"
                 continue
             self._outcomes[key] = "not_genai"
+            if not self.resources or told.resource is not self.resources[-1]:
+                self.resources.append(told.resource)
             self._inside = key
             yield told
             self._inside = None
             self._pace.rest()
-
-
-def _log_record(record: ReadableLogRecord) -> LogRecord | None:
-    try:
-        return log_record_of(record)
-    except BaseException as error:
-        survive(error, "reading a log record")
-        return None
 
 
 def _context(said: Said) -> SpanContext | None:

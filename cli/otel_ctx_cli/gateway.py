@@ -1,0 +1,72 @@
+"""``otelctx gateway``: OTLP in, enriched, OTLP out."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from otel_ctx.errors import SettingError
+from otel_ctx_cli.main import Failure
+
+_NEEDS = "the gateway needs packages that are not installed: pip install 'otel-ctx[gateway]'"
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A flag for each setting, from the one table."""
+    from otel_ctx.live.gateway.config import settings
+
+    for name, field in reversed(settings().items()):
+        flag = f"--{name.replace('_', '-')}"
+        text = field.metadata.get("help") or f"As OTELCTX_{name.upper()} has it: {field.metadata['allowed']}."
+        if field.default is False:
+            command = click.option(flag, is_flag=True, default=None, help=text)(command)
+        elif name == "forward":
+            command = click.option(flag, metavar="URL", multiple=True, help=text)(command)
+        else:
+            command = click.option(flag, metavar="VALUE", help=text)(command)
+    return command
+
+
+@click.command(context_settings={"show_default": False})
+@click.option(
+    "--config", "file", type=click.Path(dir_okay=False), help="YAML file with the same names as keys."
+)
+@click.option("--check", is_flag=True, help="Say what would run, and do not run it.")
+@_options
+def command(file: str | None, check: bool, **flags: Any) -> None:
+    """Receive OTLP, add what the analysis says to the spans of model calls, and send it on.
+
+    Stands between an application or a Collector and a Collector or a tracing backend. The token of senders is read from
+    --token-file or the environment variable OTELCTX_GATEWAY_TOKEN.
+    """
+    try:
+        from otel_ctx.live.gateway.config import Given, config_of, described, read_file
+
+        given = read_file(file) if file else {}
+        given |= {
+            name: Given(list(value) if isinstance(value, tuple) else value, f"--{name.replace('_', '-')}")
+            for name, value in flags.items()
+            if value not in (None, ())
+        }
+        config = config_of(given, os.environ)
+        if check:
+            click.echo(described(config))
+            return
+        import asyncio
+
+        from otel_ctx.live.gateway.run import run
+    except SettingError as error:
+        raise Failure(str(error)) from None
+    except ImportError:
+        raise Failure(_NEEDS) from None
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s")
+    logging.getLogger("otel_ctx").setLevel(logging.INFO)
+    try:
+        asyncio.run(run(config))
+    except OSError as error:
+        raise Failure(str(error)) from None

@@ -1,0 +1,238 @@
+"""The gateway as a whole: what it is made of, how it starts and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal as signals
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, get_args
+
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from prometheus_client import CollectorRegistry
+
+from otel_ctx.engine import LiveEngine
+from otel_ctx.live.faults import survive
+from otel_ctx.live.gateway import admin, http_server
+from otel_ctx.live.gateway.config import Address, GatewayConfig
+from otel_ctx.live.gateway.counters import Counters
+from otel_ctx.live.gateway.delivered import Delivered
+from otel_ctx.live.gateway.desk import TICK, Desk
+from otel_ctx.live.gateway.downstream import open_downstream
+from otel_ctx.live.gateway.enricher import Enricher
+from otel_ctx.live.gateway.exposition import Exposition
+from otel_ctx.live.gateway.grpc_server import GrpcReceiver
+from otel_ctx.live.gateway.nearest import Nearest
+from otel_ctx.live.gateway.relay import Relay, Room
+from otel_ctx.live.gateway.signals import SIGNALS
+from otel_ctx.live.instruments import Instruments
+from otel_ctx.model import Said
+from otel_ctx.rules import Encoding
+from otel_ctx.tokens import Counter
+
+_log = logging.getLogger("otel_ctx")
+_BACKLOG = 512
+_LEAST = 100  # conversations of a tenant
+
+
+class _Watched(Instruments):
+    """Instruments that also tell ``nearest`` of each call."""
+
+    nearest: Nearest | None = None
+
+    def record(self, said: Said, span_context: trace.SpanContext | None, first: bool) -> None:
+        super().record(said, span_context, first)
+        if self.nearest is not None and not said.again:
+            self.nearest.note(said)
+
+
+class Gateway:
+    """``await start()``, then ``await stop()``. ``ports`` tells what was bound."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self.config = config
+        self.ports: dict[str, int] = {}
+        self.ready = False
+        registry = CollectorRegistry()
+        self.counters = Counters(
+            registry, tuple(s.name for s in SIGNALS), tuple(to.name for to in config.forward)
+        )
+        reader = InMemoryMetricReader()
+        self._provider = MeterProvider([reader], shutdown_on_exit=False)
+        self.delivered = Delivered(config.redelivery_window, config.max_remembered_bytes)
+        self.instruments = _Watched(
+            self._provider,
+            conversations=lambda: self.enricher.bands(),
+            sources=lambda: self.enricher.sources(),
+            queue=lambda: self.desk.queue,
+            tracked=lambda: self.enricher.tracked(),
+        )
+        nearest = Nearest(config.top_conversations) if config.top_conversations else None
+        self.instruments.nearest = nearest
+        self.exposition = Exposition(reader, registry, nearest.points if nearest is not None else None)
+        self.counters.forgotten.set_function(lambda: self.delivered.early)
+        many = bool(config.tenant_header or config.tenant_attribute)
+        tenants = config.max_tenants if many else 1
+        self.enricher = Enricher(
+            partial(new_engine, config, tenants),
+            self.instruments,
+            self.delivered,
+            config.tenant_attribute,
+            tenants,
+        )
+        self.desk = Desk(
+            self.enricher,
+            self.instruments,
+            self.counters,
+            config.analysis_timeout,
+            config.max_waiting_bytes,
+        )
+        self._servers: list[tuple[http_server.HttpServer, asyncio.Task[None]]] = []
+        self._grpc: GrpcReceiver | None = None
+        self._admin: tuple[http_server.HttpServer, asyncio.Task[None]] | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """OSError where a port cannot be had."""
+        config = self.config
+        self.relay = Relay(
+            [(to, open_downstream(to)) for to in config.forward],
+            self.desk,
+            Room(config.max_in_flight_bytes, self.counters),
+            config.max_in_flight_bytes,
+            self.instruments,
+            self.counters,
+        )
+        if config.admin is not None:
+            app = admin.application(self.exposition, lambda: self.ready)
+            self._admin = await self._serve("admin", config.admin, app, tls=False)
+        await self.desk.run(self._warm_up)
+        if config.grpc is not None:
+            self._grpc = GrpcReceiver(config, self.relay)
+            self.ports["grpc"] = self._grpc.bind(config.grpc)
+            await self._grpc.start()
+        if config.http is not None:
+            app = http_server.application(config, self.relay)
+            self._servers.append(await self._serve("http", config.http, app, tls=config.tls))
+        self._ticking = asyncio.create_task(self._tick())
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Take nothing more in, finish what was taken in, settle and save."""
+        self.ready = False
+        config = self.config
+        with suppress(TimeoutError):
+            async with asyncio.timeout(config.drain_timeout + 2):
+                for server, _ in self._servers:
+                    server.should_exit = True
+                if self._grpc is not None:
+                    await self._grpc.stop(config.drain_timeout)
+                for _, task in self._servers:
+                    await task
+                self.relay.closed = True
+                await self.relay.finish()
+        if self._ticking is not None:
+            self._ticking.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(config.drain_timeout):
+                await self.desk.run(self._end)
+        await self.relay.close()
+        if self._admin is not None:
+            self._admin[0].should_exit = True
+            await self._admin[1]
+        self.desk.stop()
+        self._provider.shutdown()
+
+    # ---- inside
+
+    async def _serve(
+        self, name: str, address: Address, app: Any, tls: bool
+    ) -> tuple[http_server.HttpServer, asyncio.Task[None]]:
+        listening = _listen(address)
+        self.ports[name] = listening.getsockname()[1]
+        server = http_server.http_server(app, self.config, tls, self.config.max_connections)
+        task = asyncio.create_task(server.serve([listening]))
+        while not server.started and not task.done():
+            await asyncio.sleep(0.005)
+        return server, task
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            await self.desk.settle()
+
+    def _warm_up(self) -> None:
+        """Tables and vocabularies are loaded before the first span comes."""
+        try:
+            counter = Counter(self.config.analysis.tokenizer)
+            for encoding in get_args(Encoding):
+                counter.count("Warm up.", encoding)
+            new_engine(self.config, 1)
+        except Exception as error:
+            survive(error, "warming up")
+
+    def _end(self) -> None:
+        try:
+            self.enricher.drain()
+        except Exception as error:
+            survive(error, "settling")
+
+
+def new_engine(config: GatewayConfig, tenants: int) -> LiveEngine:
+    """All tenants together remember what one may."""
+    share = max(min(_LEAST, config.analysis.conversations), config.analysis.conversations // tenants)
+    characters = config.analysis.kept_characters // tenants
+    return LiveEngine(replace(config.analysis.engine(), text_cap=characters), share)
+
+
+def _listen(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address.host, address.port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise OSError(f"{address} cannot be listened on: {error.strerror}") from None
+    listening.setblocking(False)
+    return listening
+
+
+def lines(gateway: Gateway) -> Mapping[str, str]:
+    """What was started, in words."""
+    config, ports = gateway.config, gateway.ports
+    found = {}
+    for name in ("grpc", "http", "admin"):
+        address = getattr(config, name)
+        if address is not None:
+            found[name] = str(Address(address.host, ports[name]))
+    return found
+
+
+async def run(config: GatewayConfig) -> None:
+    """Until SIGTERM or SIGINT."""
+    gateway = Gateway(config)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signals.SIGTERM, signals.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    await gateway.start()
+    listening = lines(gateway)
+    received = ", ".join(f"{name} {listening[name]}" for name in ("grpc", "http") if name in listening)
+    _log.info(
+        "otelctx gateway: receives OTLP on %s; sends on to %s; %s",
+        received,
+        ", ".join(to.url for to in config.forward),
+        f"/metrics on {listening['admin']}" if "admin" in listening else "no /metrics",
+    )
+    await ended.wait()
+    _log.info("otelctx gateway: stops, and finishes what it has taken in")
+    await gateway.stop()
+    _log.info("otelctx gateway: stopped")
