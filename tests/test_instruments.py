@@ -611,8 +611,9 @@ def test_the_age_of_the_own_tables_is_told_without_being_asked_for(
     newest = datetime.fromisoformat(max(days)).replace(tzinfo=UTC)
     assert max(source.date for source in load().sources.values()) == max(days)
     monkeypatch.setattr("time.time", lambda: newest.timestamp() + 12.5)
-    Instruments(app.provider)
+    told = Instruments(app.provider)
 
     assert app.points("otelctx.self.rulebook.age") == {(): 12.5}
     monkeypatch.setattr("time.time", lambda: 0.0)  # a clock that was never set
     assert app.points("otelctx.self.rulebook.age") == {(): 0.0}
+    told.close()

@@ -59,8 +59,17 @@ def _build(name: str) -> None:
     target = CACHE / f"{name}-{_digest(SOURCES / name)}"
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         copy = shutil.copytree(SOURCES / name, Path(scratch) / name)
-        print(f"building {name} (once)", file=sys.stderr, flush=True)
-        command = ["go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", "../built", PACKAGES[name]]
+        sys.stderr.write(f"building {name} (once)\n")
+        command = [
+            "go",
+            "build",
+            "-mod=readonly",
+            "-trimpath",
+            "-ldflags=-s -w",
+            "-o",
+            "../built",
+            PACKAGES[name],
+        ]
         subprocess.run(command, cwd=copy, check=True, env={**os.environ, "CGO_ENABLED": "0"})
         (Path(scratch) / "built").rename(target)
 
@@ -69,7 +78,7 @@ def _unpack(package: str) -> None:
     """Without installing: that would start the server, on all addresses."""
     target = _debian_folder(package)
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-        print(f"unpacking {package} (once)", file=sys.stderr, flush=True)
+        sys.stderr.write(f"unpacking {package} (once)\n")
         subprocess.run(["apt-get", "download", "-qq", package], cwd=scratch, check=True)
         (deb,) = Path(scratch).glob("*.deb")
         subprocess.run(["dpkg-deb", "--extract", str(deb), "root"], cwd=scratch, check=True)
@@ -98,7 +107,7 @@ def _only_one(name: str) -> Iterator[None]:
 def main() -> None:
     for name in (*PACKAGES, *DEBIAN):
         have(name)
-    print(CACHE)
+    sys.stdout.write(f"{CACHE}\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,313 @@
+"""A real agent through the real servers: apps → Collector → gateway → Collector → Jaeger, and Prometheus beside.
+
+What Jaeger holds, and what Prometheus counts, is what the analysis of the Collector's own dump of the same run says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from otel_ctx import Engine, read
+from otel_ctx.model import Reading, Span
+from otel_ctx.outputs.attributes import EVENT
+from otel_ctx.outputs.metrics import METRICS, prometheus_name
+from otel_ctx_cli.main import main
+from otel_ctx_cli.monitoring.rules import Place, prometheus_yaml
+from tests.e2e.stack import Collector, Gateway, Jaeger, Prometheus, Stack, until
+from tests.monitoring import annotation_queries, filled, panel_queries, rule_queries, variable_queries
+from tests.provider_stub import ProviderStub, Request
+from tests.test_live_libraries import counted, said_of
+
+pytestmark = pytest.mark.servers
+
+_PROVISIONAL = "otelctx.provisional"
+_SETTLING = 90.0  # seconds: a call without a root settles 30 s after its end
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is left when the agents are done, with the servers still up."""
+
+    jaeger: Jaeger
+    prometheus: Prometheus
+    dump: Path
+    spans: list[Span]
+    readings: tuple[Reading, ...]
+    requests: list[Request]
+    job: str
+    start: float
+
+
+def read_dump(path: Path) -> tuple[list[Span], tuple[Reading, ...]]:
+    spans = [span for batch in read([path]) for span in batch.spans]
+    engine = Engine()
+    engine.feed(spans)
+    return spans, engine.close().readings
+
+
+AGENTS = (
+    # name, version, options
+    ("clean", "1.0.0", ("--sessions", "3", "--pause", "0.3")),
+    ("volatile", "1.0.1", ("--sessions", "3", "--pause", "0.3", "--volatile")),
+    ("bare", "1.0.1", ("--sessions", "3", "--pause", "0.1", "--no-turns")),
+)
+_CALLS = 9 * 8  # sessions, and calls of each
+
+
+@pytest.fixture(scope="module")
+def gateway_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    with ProviderStub() as stub, Stack(tmp_path_factory.mktemp("gateway")) as stack:
+        jaeger, gateway, collector = through_the_gateway(stack)
+        prometheus = stack.prometheus(
+            {"otelctx": gateway.admin, "collector": collector.metrics}, prometheus_yaml(Place())
+        )
+        yield from running(stack, stub, jaeger, collector, prometheus, job="otelctx")
+
+
+def through_the_gateway(stack: Stack) -> tuple[Jaeger, Gateway, Collector]:
+    from tests.e2e.stack import free_port
+
+    jaeger, enriched = stack.jaeger(), free_port()
+    gateway = stack.gateway(forward=enriched)
+    return jaeger, gateway, stack.collector(jaeger=jaeger.otlp, gateway=gateway.grpc, enriched=enriched)
+
+
+def running(
+    stack: Stack,
+    stub: ProviderStub,
+    jaeger: Jaeger,
+    collector: Collector,
+    prometheus: Prometheus,
+    *,
+    job: str,
+    options: tuple[str, ...] = (),
+) -> Iterator[Run]:
+    start = time.time()
+    until(lambda: prometheus.value("sum(up)") >= 1, "Prometheus to scrape")
+    # One after the other: what the provider has cached for the one must not be in doubt for the next.
+    for name, version, own in AGENTS:
+        stack.agent(name, stub.url, collector.grpc, *own, *options, version=version).finish()
+    until(
+        lambda: (
+            sum(f"sum({m})" != "" and prometheus.value(f'sum({m}{{job="{job}"}})') >= _CALLS for m in SETTLED)
+            == 2
+        ),
+        f"{_CALLS} settled calls",
+        _SETTLING,
+    )
+    until(lambda: len(read_dump(collector.dump)[1]) == _CALLS, "the dump to be written")
+    spans, readings = read_dump(collector.dump)
+    yield Run(jaeger, prometheus, collector.dump, spans, readings, list(stub.requests), job, start)
+
+
+SETTLED = ("otelctx_calls_total", "otelctx_cache_calls_total")
+
+
+# ---- Jaeger
+
+
+def test_every_call_is_in_the_dump_once(gateway_run: Run) -> None:
+    assert len(gateway_run.readings) == len(gateway_run.requests) == _CALLS
+    assert {r.call.completeness.status for r in gateway_run.readings} == {"full"}
+    assert {r.call.provider for r in gateway_run.readings} == {"openai", "anthropic"}
+
+
+def in_jaeger(jaeger: Jaeger, spans: list[Span]) -> dict[tuple[str, str], dict[str, Any]]:
+    wanted = {(s.trace_id, s.span_id) for s in spans}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def all_there() -> bool:
+        for trace_id in {t for t, s in wanted if (t, s) not in found}:
+            found.update(((trace_id, s["spanID"]), s) for s in jaeger.spans(trace_id) or ())
+        return found.keys() >= wanted
+
+    until(all_there, f"{len(wanted)} spans in Jaeger")
+    assert found.keys() == wanted
+    return found
+
+
+def tags(span: dict[str, Any]) -> dict[str, Any]:
+    """Ours. Jaeger shows an array as its JSON."""
+    out = {}
+    for tag in span["tags"]:
+        if tag["key"].startswith("otelctx."):
+            value = tag["value"]
+            is_array = tag["type"] == "string" and str(value).startswith("[")
+            assert tag["key"] not in out, f"{tag['key']} is there twice"
+            out[tag["key"]] = tuple(json.loads(value)) if is_array else value
+    return out
+
+
+def test_jaeger_has_every_span_with_what_the_dump_says_of_it(gateway_run: Run) -> None:
+    found = in_jaeger(gateway_run.jaeger, gateway_run.spans)
+    told, differing = 0, []
+    for reading in gateway_run.readings:
+        for ref in reading.call.spans:
+            figures, kinds, links = said_of(reading, ref.role)
+            span = found[ref.trace_id, ref.span_id]
+            got = tags(span)
+            provisional = got.pop(_PROVISIONAL, None)
+            figures.pop(_PROVISIONAL, None)
+            events = [
+                {f["key"]: f["value"] for f in log["fields"]}
+                for log in span["logs"]
+                if any(f["key"] == "event" and f["value"] == EVENT for f in log["fields"])
+            ]
+            refs = [(r["traceID"], r["spanID"]) for r in span["references"] if r["refType"] == "FOLLOWS_FROM"]
+            same = (
+                (got == pytest.approx(figures) if not kinds else _alike(got, figures))
+                and tuple(dict.fromkeys(e["otelctx.finding.kind"] for e in events)) == kinds
+                and refs == links
+            )
+            told += 1
+            if not same and not provisional:
+                differing.append((ref, got, figures, events, kinds, refs, links))
+    assert told >= _CALLS
+    assert differing == []
+
+
+def _alike(got: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return got.keys() == wanted.keys() and all(
+        got[k] == (pytest.approx(v) if isinstance(v, float) else v) for k, v in wanted.items()
+    )
+
+
+def test_spans_that_tell_of_no_call_are_as_they_were(gateway_run: Run) -> None:
+    found = in_jaeger(gateway_run.jaeger, gateway_run.spans)
+    calls = {(ref.trace_id, ref.span_id) for r in gateway_run.readings for ref in r.call.spans}
+    others = [span for key, span in found.items() if key not in calls]
+
+    assert others
+    assert all(not tags(span) and not span["logs"] for span in others)
+
+
+# ---- Prometheus
+
+
+def test_the_numbers_are_those_of_the_dump(gateway_run: Run) -> None:
+    assert uncounted(gateway_run) == {}
+
+
+def uncounted(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
+    """Counters, and sums of histograms, that are not those of the calls in the dump: both numbers."""
+    wrong = {}
+    for (name, labels), wanted in counted(run.spans).items():
+        metric = METRICS[name]
+        series = prometheus_name(metric) + ("_sum" if metric.kind == "histogram" else "")
+        matchers = [f'{k.replace(".", "_")}="{v}"' for k, v in json.loads(labels).items()]
+        got = run.prometheus.value(f"sum({series}{{{', '.join([f'job=~"{run.job}"', *matchers])}}})")
+        if got != pytest.approx(wanted):
+            wrong[name, labels] = (got, wanted)
+    return wrong
+
+
+def test_the_totals_are_those_of_the_report(gateway_run: Run, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    result = CliRunner().invoke(main, ["analyze", str(gateway_run.dump), "--json", str(report)])
+    assert result.exit_code == 0, result.output
+    said = json.loads(report.read_bytes())
+    calls, ask = said["calls"], gateway_run.prometheus
+
+    job = f'{{job=~"{gateway_run.job}"}}'
+    assert ask.value(f"sum(otelctx_calls_total{job})") == len(calls)
+    assert ask.value(f"sum(otelctx_context_tokens_sum{job})") == sum(c["usage"]["input"] for c in calls)
+    read_ = f'{{job=~"{gateway_run.job}", state="read"}}'
+    assert ask.value(f"sum(otelctx_cache_reported_tokens_total{read_})") == sum(
+        c["usage"]["cache_read"] or 0 for c in calls
+    )
+    assert ask.value(f"sum(otelctx_cost_usd_total{job})") == pytest.approx(
+        sum(c["cost"]["usd"] for c in calls)
+    )
+    assert ask.value(f"sum(otelctx_waste_tokens_total{job})") == sum(c["waste"]["tokens"] for c in calls) > 0
+
+
+def queries() -> Iterator[tuple[str, str, bool]]:
+    for query in (*panel_queries(), *annotation_queries(), *variable_queries(), *rule_queries()):
+        yield query.where, query.expr, query.instant
+
+
+# Nothing is there while all is well.
+_HEALTHY = ("OtelCtxAbsent", "OtelCtxSeriesOverflow", "Alerts of otel_ctx")
+
+
+def without_data(run: Run, leave_out: str = "$^") -> list[str]:
+    end = time.time()
+    window = int(end - run.start) + 5
+    empty = []
+    for where, expr, instant in queries():
+        asked = filled(expr, rate=f"{window}s", range_=f"{window}s", step=f"{window}s").replace(
+            '"shop"', '".*"'
+        )
+        asked = re.sub(r'(source_service=)"\.\*"', r'\1~".*"', asked)
+        asked = re.sub(r"\[(?:10m|15m|30m|1h|6h)\]|\[6h\] offset 30m", f"[{window}s]", asked)
+        asked = asked.replace(" offset 30m", "").replace(" >= 20", " >= 1").replace(" >= 10", " >= 1")
+        if instant:
+            found = run.prometheus.query(asked)
+            values = [s["value"][1] for s in found]
+        else:
+            found = run.prometheus.query_range(asked, run.start, end, 5)
+            values = [v for s in found for _, v in s["values"]]
+        healthy = where.endswith(_HEALTHY) or where.startswith(_HEALTHY)
+        if healthy:
+            assert not found, f"{where}: {found}"
+        elif not any(v != "NaN" for v in values) and not re.search(leave_out, where):
+            empty.append(f"{where}: {asked}")
+    return empty
+
+
+def test_every_query_gives_data(gateway_run: Run) -> None:
+    assert without_data(gateway_run) == []
+
+
+def test_every_value_of_the_variables_is_there(gateway_run: Run) -> None:
+    ask = gateway_run.prometheus
+    assert ask.by("otelctx_calls_total", "source_service", "gen_ai_provider_name").keys() == {
+        ("shop", "openai"),
+        ("shop", "anthropic"),
+    }
+    versions = {
+        s["metric"]["source_version"] for s in ask.query('otelctx_source_info{source_service="shop"}')
+    }
+    assert versions == {"1.0.0", "1.0.1"}
+
+
+def test_exemplars_lead_to_traces(gateway_run: Run) -> None:
+    ids = exemplar_ids(gateway_run)
+    calls = {ref.trace_id for r in gateway_run.readings for ref in r.call.spans}
+
+    assert ids
+    assert ids <= calls
+    for trace_id in ids:
+        assert gateway_run.jaeger.spans(trace_id), trace_id
+
+
+def exemplar_ids(run: Run) -> set[str]:
+    """Of every panel that shows exemplars."""
+    found: set[str] = set()
+    for board_query in panel_queries():
+        names = re.findall(r"\w+_bucket", board_query.expr)
+        for name in names:
+            series = run.prometheus.exemplars(name, run.start, time.time())
+            found |= {e["labels"]["trace_id"] for s in series for e in s["exemplars"]}
+    return found
+
+
+# ---- in the app
+
+
+@pytest.fixture(scope="module")
+def in_app_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """otel_ctx in the app; its metrics are pushed, and scraped from the Collector."""
+    with ProviderStub() as stub, Stack(tmp_path_factory.mktemp("in-app")) as stack:
+        jaeger, _, collector = through_the_gateway(stack)
+        prometheus = stack.prometheus({"collector": collector.metrics}, prometheus_yaml(Place()))
+        yield from running(stack, stub, jaeger, collector, prometheus, job="shop", options=("--in-process",))
