@@ -68,7 +68,7 @@ class Simulator:
         self._most = most
         self._store = Store(_KEEP_SECONDS)
         self._pasts: OrderedDict[tuple[str, str], _Past] = OrderedDict()
-        self._mechanisms: dict[str, Mechanism] = {}
+        self.mechanisms: dict[str, Mechanism] = {}
         self._lifetimes: dict[tuple[str, str], set[str]] = {}
         self._telling: set[tuple[str, str]] = set()
         self._hidden: dict[str, int] = {}
@@ -155,9 +155,9 @@ class Simulator:
     def mechanism(self, family: Family | None) -> Mechanism:
         if family is None:
             return _UNKNOWN
-        known = self._mechanisms.get(family.id)
+        known = self.mechanisms.get(family.id)
         if known is None:
-            known = self._mechanisms[family.id] = mechanism_of(family)
+            known = self.mechanisms[family.id] = mechanism_of(family)
         return known
 
 

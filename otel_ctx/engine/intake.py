@@ -38,8 +38,8 @@ class Intake:
         self.spans = self.logs = 0
         self._limits = settings.limits
         self._contents = settings.contents
-        self._assembler = Assembler(Counter(settings.tokenizer).count, self.texts)
-        self._encodings: dict[tuple[str, str], str] = {}
+        self.assembler = Assembler(Counter(settings.tokenizer).count, self.texts)
+        self.encodings: dict[tuple[str, str], str] = {}
 
     def span(self, span: Span) -> Told | None:
         """Take a span in; what it told that was not known before."""
@@ -79,7 +79,7 @@ class Intake:
         """One chain out of several, each segment at its place in the whole."""
         out = base if base.length else EMPTY_CHAIN
         for chain in chains:
-            out = self._assembler.append(out, chain)
+            out = self.assembler.append(out, chain)
         return out
 
     def _hear(self, telling: Telling) -> Told | None:
@@ -102,11 +102,11 @@ class Intake:
     def _read(self, telling: Telling) -> Told:
         telling = with_contents(telling, self._contents)
         encoding = self._encoding(telling)
-        tools, tool_reasons = self._assembler.section(telling.tools, encoding)
-        system, system_reasons = self._assembler.section(telling.system, encoding)
+        tools, tool_reasons = self.assembler.section(telling.tools, encoding)
+        system, system_reasons = self.assembler.section(telling.system, encoding)
         thread = telling.conversation_hint or telling.trace_id
-        messages, message_reasons = self._assembler.chain(telling.messages, encoding, thread)
-        answer = self._assembler.answer(telling.output, encoding)
+        messages, message_reasons = self.assembler.chain(telling.messages, encoding, thread)
+        answer = self.assembler.answer(telling.output, encoding)
         reasons = telling.reasons | tool_reasons | system_reasons | message_reasons
         lost = set(telling.lost)
         if tool_reasons:
@@ -121,9 +121,9 @@ class Intake:
     def _encoding(self, telling: Telling) -> str:
         model = known_model(telling.response_model or telling.request_model, self._limits)
         key = (model, telling.provider)
-        encoding = self._encodings.get(key)
+        encoding = self.encodings.get(key)
         if encoding is None:
-            encoding = self._encodings[key] = self.rules.encoding_of(model, telling.provider)
+            encoding = self.encodings[key] = self.rules.encoding_of(model, telling.provider)
         return encoding
 
 

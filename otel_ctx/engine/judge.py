@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from otel_ctx.cache import Simulator
+from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.context import context_of
 from otel_ctx.conversations import Placed, Threads, find_break, shared_segments
 from otel_ctx.cost import cost_of
@@ -78,7 +79,7 @@ class Judge:
         self._evidence = Evidence(texts.get)
         self._factors = _Factors()
         self._cache = Simulator(rules, _HISTORIES if most is None else most + most // 5)
-        self._most = most
+        self.most = most
         self._started = 0
         self.evicted = 0
 
@@ -137,6 +138,11 @@ class Judge:
                 out[key] = out.get(key, 0) + 1
         return out
 
+    @property
+    def mechanisms(self) -> dict[str, Mechanism]:
+        """What was made of the rules, by model."""
+        return self._cache.mechanisms
+
     def __len__(self) -> int:
         return len(self._threads)
 
@@ -146,7 +152,7 @@ class Judge:
             self._started += 1
             thread = _Thread(self._started)
         self._threads[conversation] = thread
-        if self._most is not None and len(self._threads) > self._most:
+        if self.most is not None and len(self._threads) > self.most:
             del self._threads[next(iter(self._threads))]
             self.evicted += 1
         return thread
@@ -197,7 +203,7 @@ class Judge:
         if thread.last is None:
             thread.parent = placed.parent
             thread.joined = reading.relation == "joined"
-        if self._most is None:
+        if self.most is None:
             thread.calls.append(call.id)
         usage = reading.context.usage
         if usage is not None and call.status == "ok":

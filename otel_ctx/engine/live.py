@@ -56,6 +56,10 @@ class LiveEngine:
         self._at: Call | None = None
         self._changed = False  # since calls were last settled
         self._due = 0  # when the next call settles for its age
+        # A span's times may be of a clock that is wrong, and ours may be set: what waits, waits by what has passed here.
+        self._last = self._passed = self._looked = 0
+        self._unstamped: list[str] = []
+        self._heard: dict[str, int] = {}  # id of what was told -> ``_passed`` at the first look after it came
         self.late = 0
 
     def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> list[Said]:
@@ -77,12 +81,20 @@ class LiveEngine:
     def _take(self, told: Told | None) -> None:
         if told is not None:
             self._new.append(told)
+            self._unstamped.append(told.id)
 
     def advance(self, now_unix_nano: int) -> list[Said]:
         """What has settled by ``now``: nothing more can come of it, or it is too late to wait."""
         self._now = max(self._now, now_unix_nano)
-        if not self._intake.told or (not self._changed and now_unix_nano < self._due):
+        if self._last:
+            self._passed += min(max(now_unix_nano - self._last, 0), SETTLE_NS)
+        self._last = now_unix_nano
+        self._heard.update(dict.fromkeys(self._unstamped, self._passed))
+        self._unstamped.clear()
+        early = now_unix_nano < self._due and self._passed - self._looked < SETTLE_NS
+        if not self._intake.told or (not self._changed and early):
             return []
+        self._looked = self._passed
         return self._settle(lambda call: self._ripe(call, now_unix_nano))
 
     def drain(self) -> list[Said]:
@@ -105,6 +117,35 @@ class LiveEngine:
     @property
     def evicted(self) -> int:
         return self._settled.evicted
+
+    # ---- over a restart
+
+    def state(self) -> dict[str, object]:
+        """What it knows, the live objects themselves: to be written at once. References to ``outside`` are not followed."""
+        return {name: value for name, value in vars(self).items() if name not in ("_settings", "_made")}
+
+    def restore(self, state: Mapping[str, object]) -> None:
+        """Go on from a state that was written, where its references lead to ``outside`` of this engine."""
+        most = self._settled.most
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._intake.encodings.clear()
+        for judge in (self._at_first, self._settled):
+            judge.most = most
+            judge.mechanisms.clear()
+
+    @property
+    def outside(self) -> dict[str, object]:
+        """What is no part of the state: settings and tables, the texts of prompts, and memos that are made anew."""
+        intake, settings = self._intake, self._settings
+        found = {
+            "settings": settings,
+            "limits": settings.limits,
+            "rules": intake.rules,
+            "texts": intake.texts,
+            "assembler": intake.assembler,
+        }
+        return found if settings.contents is None else found | {"contents": settings.contents}
 
     # ---- at first
 
@@ -142,7 +183,8 @@ class LiveEngine:
         fresh = [t for t in self._new if self._tells_a_call(t)]
         if not fresh:
             return
-        self._now = max(self._now, max(t.telling.end_unix_nano for t in fresh))
+        newest = max(t.telling.end_unix_nano for t in fresh)
+        self._now = max(self._now, min(newest, self._last + SETTLE_NS) if self._last else newest)
         folded = self._fold(self._around(fresh))
         ids = {t.id for t in fresh if t.telling.role != "content"}
         told = {folded.call_of(t) for t in fresh}
@@ -200,6 +242,9 @@ class LiveEngine:
 
     def _ripe(self, call: Call, now: int) -> bool:
         age = now - call.end_unix_nano
+        heard = max((self._heard.get(ref, self._passed) for ref in _own(call)), default=self._passed)
+        if self._passed - heard >= SETTLE_NS:
+            return True
         return age >= SETTLE_NS or (age >= GRACE_NS and self._complete(call))
 
     def _complete(self, call: Call) -> bool:
@@ -230,6 +275,8 @@ class LiveEngine:
         finally:
             self._intake.keep(lambda t: folded.call_of(t) not in done and not self._stale(t))
             self._made.keep(set(self._intake.told.values()))
+            waiting = {t.id for t in self._intake.told.values()}
+            self._heard = {id_: at for id_, at in self._heard.items() if id_ in waiting}
         self._changed = False
         return self._taken()
 

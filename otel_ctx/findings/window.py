@@ -57,10 +57,15 @@ def _title(now: Context) -> str:
     return "Room in the context window gets short"
 
 
+def is_too_long(error: str) -> bool:
+    """Do these words of a provider say that the prompt does not fit?"""
+    return _TOO_LONG.search(error) is not None
+
+
 def window_exceeded(step: Step) -> Iterator[Finding]:
     """The provider refused the prompt as too long, or it is longer than the window."""
     call, now = step.call, step.reading.context
-    refused = call.status == "error" and _TOO_LONG.search(call.error) is not None
+    refused = call.status == "error" and is_too_long(call.error)
     told = now.usage is not None and now.limit is not None and now.limit_source in ("setting", "attribute")
     over = told and (now.usage or 0) > (now.limit or 0)
     if not refused and not over and now.band != "exceeded":

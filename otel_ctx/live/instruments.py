@@ -156,6 +156,17 @@ class Instruments:
         if self._board is not None:
             self._board.members.discard(self)
 
+    @property
+    def counted(self) -> list[tuple[str, str]]:
+        """(conversation, kind of finding) that were counted, the oldest first: what outlives a restart."""
+        with self.lock:
+            return list(self._counted)
+
+    @counted.setter
+    def counted(self, pairs: Iterable[tuple[str, str]]) -> None:
+        with self.lock:
+            self._counted = dict.fromkeys(pairs)
+
     # ---- what is so, at the moment of a collection
 
     def observe(self, name: str) -> Iterator[_Point]:

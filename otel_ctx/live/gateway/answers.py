@@ -6,6 +6,7 @@ Source: the OTLP specification, "OTLP/gRPC Response", "OTLP/HTTP Response" and t
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -102,10 +103,8 @@ def of_http(status: int, body: bytes, retry_after: str | None) -> Answer:
         return Answer(body=body)
     code = _BY_STATUS.get(status, INTERNAL)
     message = ""
-    try:
+    with suppress(DecodeError, UnicodeDecodeError):
         message = status_pb2.Status.FromString(body).message
-    except (DecodeError, UnicodeDecodeError):
-        pass
     seconds = float(retry_after) if retry_after is not None and retry_after.strip().isdigit() else None
     return Answer(
         code,

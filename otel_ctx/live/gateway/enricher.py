@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from otel_ctx.engine import LiveEngine
 from otel_ctx.inputs.otlp_protobuf import attributes_of, log_of, span_of
 from otel_ctx.live.analysis import Analysis, Engine, Key
 from otel_ctx.live.enrichment import MARK
 from otel_ctx.live.faults import survive
+from otel_ctx.live.gateway import state
 from otel_ctx.live.gateway.delivered import Delivered, key_of
 from otel_ctx.live.gateway.wire import addition
 from otel_ctx.live.instruments import Instruments
@@ -68,6 +70,9 @@ class Tenants:
         tenant.used = self._clock()
         return tenant.analysis
 
+    def put(self, name: str, analysis: Analysis) -> None:
+        self._all[name] = Tenant(analysis, self._clock())
+
     def _make_room(self) -> bool:
         name, oldest = min(self._all.items(), key=lambda item: item[1].used)
         if self._clock() - oldest.used < IDLE:
@@ -88,6 +93,7 @@ class Enricher:
         tenant_attribute: str = "",
         tenants: int = 1,
     ) -> None:
+        self._engine = engine
         self._instruments = instruments
         self.delivered = delivered
         self._attribute = tenant_attribute
@@ -122,6 +128,41 @@ class Enricher:
     def drain(self) -> None:
         for analysis in self.tenants:
             analysis.drain()
+
+    # ---- over a restart
+
+    def saved(self) -> bytes:
+        """All that is known, as the content of a file."""
+        engines = {
+            name: analysis.engine
+            for name, analysis in self.tenants.items()
+            if isinstance(analysis.engine, LiveEngine)
+        }
+        outside = {
+            f"{n}.{name}": thing
+            for n, engine in enumerate(engines.values())
+            for name, thing in engine.outside.items()
+        }
+        known = {
+            "delivered": self.delivered.snapshot(),
+            "counted": self._instruments.counted,
+            "tenants": [(name, engine.state()) for name, engine in engines.items()],
+        }
+        return state.packed(known, outside)
+
+    def load(self, content: bytes) -> None:
+        """Go on from there. StateError where that cannot be."""
+        outside = _Outside(self._engine)
+        known, then = state.unpacked(content, lambda: outside)
+        restored = []
+        for n, (name, of_engine) in enumerate(known["tenants"]):
+            engine = outside.engine(str(n))
+            engine.restore(of_engine)
+            restored.append((name, engine))
+        self.delivered.restore(known["delivered"], time.time() - then)
+        self._instruments.counted = known["counted"]
+        for name, engine in restored:
+            self.tenants.put(name, _analysis(_once(engine, self._engine), self._instruments))
 
     # ---- what there is to show; from any thread
 
@@ -210,6 +251,41 @@ class Enricher:
         if added:
             proto.MergeFromString(added)
         return bool(added)
+
+
+class _Outside(Mapping[str, object]):
+    """Of engines that are made as a state asks for them: ``N.NAME`` is what ``NAME`` is to engine N."""
+
+    def __init__(self, make: Callable[[], Engine]) -> None:
+        self._make = make
+        self._engines: dict[str, LiveEngine] = {}
+        self._found: dict[str, dict[str, object]] = {}
+
+    def engine(self, number: str) -> LiveEngine:
+        if number not in self._engines:
+            made = self._make()
+            if not isinstance(made, LiveEngine):
+                raise state.StateError("it is of another engine")
+            self._engines[number] = made
+            self._found[number] = made.outside
+        return self._engines[number]
+
+    def __getitem__(self, place: str) -> object:
+        number, _, name = place.partition(".")
+        self.engine(number)
+        return self._found[number][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{n}.{name}" for n, found in self._found.items() for name in found)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._found.values()))
+
+
+def _once(first: LiveEngine, then: Callable[[], Engine]) -> Callable[[], Engine]:
+    """``first``, and new ones where it fails."""
+    waiting: list[Engine] = [first]
+    return lambda: waiting.pop() if waiting else then()
 
 
 def _analysis(engine: Callable[[], Engine], instruments: Instruments) -> Analysis:

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Exemplar
-from prometheus_client.utils import floatToGoString as _number
+from prometheus_client.utils import floatToGoString
 
 from otel_ctx.outputs.metrics import CONVERSATION, METRICS, SERVICE, Metric, prometheus_name
 
@@ -105,7 +105,7 @@ def _buckets(point: HistogramDataPoint) -> list[Any]:
 
 
 def _bound(bound: float) -> str:
-    text: str = _number(bound)  # type: ignore[no-untyped-call]
+    text: str = floatToGoString(bound)  # type: ignore[no-untyped-call]
     return text
 
 

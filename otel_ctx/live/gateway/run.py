@@ -31,6 +31,7 @@ from otel_ctx.live.gateway.grpc_server import GrpcReceiver
 from otel_ctx.live.gateway.nearest import Nearest
 from otel_ctx.live.gateway.relay import Relay, Room
 from otel_ctx.live.gateway.signals import SIGNALS
+from otel_ctx.live.gateway.state import StateError, Store
 from otel_ctx.live.instruments import Instruments
 from otel_ctx.model import Said
 from otel_ctx.rules import Encoding
@@ -93,10 +94,11 @@ class Gateway:
             config.analysis_timeout,
             config.max_waiting_bytes,
         )
+        self._store: Store | None = None
         self._servers: list[tuple[http_server.HttpServer, asyncio.Task[None]]] = []
         self._grpc: GrpcReceiver | None = None
         self._admin: tuple[http_server.HttpServer, asyncio.Task[None]] | None = None
-        self._ticking: asyncio.Task[None] | None = None
+        self._ticking: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """OSError where a port cannot be had."""
@@ -112,6 +114,8 @@ class Gateway:
         if config.admin is not None:
             app = admin.application(self.exposition, lambda: self.ready)
             self._admin = await self._serve("admin", config.admin, app, tls=False)
+        if config.state_dir:
+            self._store = Store(config.state_dir)
         await self.desk.run(self._warm_up)
         if config.grpc is not None:
             self._grpc = GrpcReceiver(config, self.relay)
@@ -120,7 +124,9 @@ class Gateway:
         if config.http is not None:
             app = http_server.application(config, self.relay)
             self._servers.append(await self._serve("http", config.http, app, tls=config.tls))
-        self._ticking = asyncio.create_task(self._tick())
+        self._ticking = [asyncio.create_task(self._tick())]
+        if self._store is not None:
+            self._ticking.append(asyncio.create_task(self._save_sometimes()))
         self.ready = True
 
     async def stop(self) -> None:
@@ -137,8 +143,8 @@ class Gateway:
                     await task
                 self.relay.closed = True
                 await self.relay.finish()
-        if self._ticking is not None:
-            self._ticking.cancel()
+        for task in self._ticking:
+            task.cancel()
         with suppress(TimeoutError):
             async with asyncio.timeout(config.drain_timeout):
                 await self.desk.run(self._end)
@@ -147,6 +153,8 @@ class Gateway:
             self._admin[0].should_exit = True
             await self._admin[1]
         self.desk.stop()
+        if self._store is not None:
+            self._store.close()
         self._provider.shutdown()
 
     # ---- inside
@@ -167,6 +175,11 @@ class Gateway:
             await asyncio.sleep(TICK)
             await self.desk.settle()
 
+    async def _save_sometimes(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.save_interval)
+            await self.desk.run(self._save)
+
     def _warm_up(self) -> None:
         """Tables and vocabularies are loaded before the first span comes."""
         try:
@@ -174,14 +187,44 @@ class Gateway:
             for encoding in get_args(Encoding):
                 counter.count("Warm up.", encoding)
             new_engine(self.config, 1)
+            self._load()
         except Exception as error:
             survive(error, "warming up")
 
     def _end(self) -> None:
+        """What has not settled settles after the restart, where there is a state; else now."""
+        if self._store is not None:
+            self._save()
+            return
         try:
             self.enricher.drain()
         except Exception as error:
             survive(error, "settling")
+
+    def _load(self) -> None:
+        store = self._store
+        content = store.load() if store is not None else None
+        if store is None or content is None:
+            return
+        try:
+            self.enricher.load(content)
+        except StateError as error:
+            aside = store.set_aside()
+            _log.warning("otel_ctx: the saved state is not used: %s; it is now %s", error, aside)
+
+    def _save(self) -> None:
+        """Forwarding goes on whatever comes of it."""
+        assert self._store is not None
+        try:
+            self._store.save(self.enricher.saved())
+        except OSError as error:
+            self.counters.saves.labels("false").inc()
+            _log.warning("otel_ctx: the state was not saved: %s", error.strerror or type(error).__name__)
+        except Exception as error:
+            self.counters.saves.labels("false").inc()
+            survive(error, "saving the state")
+        else:
+            self.counters.saves.labels("true").inc()
 
 
 def new_engine(config: GatewayConfig, tenants: int) -> LiveEngine:
