@@ -16,10 +16,10 @@ PEERS := $(VENV)/peers.stamp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench lock clean python FORCE
+.PHONY: help demo test check format bench e2e lock clean python FORCE
 
 help:  ## what there is
-	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*  ## ' '/^[a-z0-9]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(CORE) $(SELF)  ## read the example dump and print the report
 	$(BIN)/otelctx analyze $(DEMO)
@@ -39,6 +39,12 @@ format: $(DEV) $(SELF)  ## mend what ruff can mend
 
 bench: $(DEV) $(SELF) $(PEERS)  ## speed, against a floor and against peers
 	PYTHONPATH=$(VENV)/peers $(BIN)/python tests/bench/run.py
+
+# The servers are built once, into $$OTELCTX_E2E_CACHE (default ~/.cache/otelctx-e2e): needs Go, and Debian's apt-get or
+# Prometheus, promtool, Alertmanager and amtool on the PATH.
+e2e: $(DEV) $(SELF)  ## real Collector, Jaeger, Prometheus, Alertmanager (PYTEST_ARGS="-k alerts")
+	@$(BIN)/python tests/e2e/servers/build.py
+	$(BIN)/python -m pytest -m servers tests/e2e $(PYTEST_ARGS)
 
 # ---- set-up
 

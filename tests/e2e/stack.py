@@ -175,11 +175,13 @@ class Stack:
         self.start("jaeger", [have("jaeger"), "--config", file], f"http://127.0.0.1:{health}/status")
         return Jaeger(otlp, f"http://127.0.0.1:{query}")
 
-    def collector(self, *, jaeger: int, gateway: int, enriched: int) -> Collector:
-        """The shipped ``around.yaml`` itself; a second file over it has the ports, a dump beside, and less patience."""
+    def collector(self, *, jaeger: int, gateway: int | None = None, enriched: int = 0) -> Collector:
+        """The shipped ``around.yaml`` itself; a second file over it has the ports, a dump beside, and less patience.
+        Without a gateway what comes from the apps goes to Jaeger."""
         grpc, http, metrics, health = free_port(), free_port(), free_port(), free_port()
         dump = self.folder / "dump.jsonl"
         local = "127.0.0.1:{}".format
+        onward = "otlp_grpc/jaeger" if gateway is None else "otlp_grpc/gateway"
         soon = {"sending_queue": {"batch": {"flush_timeout": "200ms"}}}
         over = {
             "extensions": {
@@ -190,17 +192,17 @@ class Stack:
                 "otlp/apps": {
                     "protocols": {"grpc": {"endpoint": local(grpc)}, "http": {"endpoint": local(http)}}
                 },
-                "otlp/enriched": {"protocols": {"grpc": {"endpoint": local(enriched)}}},
+                "otlp/enriched": {"protocols": {"grpc": {"endpoint": local(enriched or free_port())}}},
             },
             "exporters": {
                 "file": {"path": str(dump), "flush_interval": "200ms"},
-                "otlp_grpc/gateway": {"endpoint": local(gateway), **soon},
+                "otlp_grpc/gateway": {"endpoint": local(gateway or free_port()), **soon},
                 "otlp_grpc/jaeger": {"endpoint": local(jaeger), **soon},
                 "prometheus": {"endpoint": local(metrics)},
             },
             "service": {
                 "telemetry": {"metrics": {"level": "none"}},
-                "pipelines": {"traces/in": {"exporters": ["otlp_grpc/gateway", "file"]}},
+                "pipelines": {"traces/in": {"exporters": [onward, "file"]}},
             },
         }
         files = [CONFIG / "collector/around.yaml", self.file("collector.yaml", over)]
