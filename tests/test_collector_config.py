@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 import yaml
 
+from otel_ctx.live.gateway.config import config_of, read_file
 from otel_ctx.outputs.metrics import METRICS, TABLE, VALUES, Metric, prometheus_name
 from otel_ctx_cli.monitoring.alerts import ALERTS, GROUPS, RECORDS
 from otel_ctx_cli.monitoring.boards import BOARDS as TABLED
@@ -476,6 +477,17 @@ def test_the_ports_of_the_manifests_are_those_of_the_gateways_file() -> None:
     names = {p["name"] for p in container["ports"]}
     assert {by_kind["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["port"]} <= names
     assert {container[probe]["httpGet"]["port"] for probe in ("readinessProbe", "livenessProbe")} <= names
+
+
+def test_the_gateway_takes_its_files(tmp_path: Path) -> None:
+    inside = tmp_path / "kubernetes.yaml"
+    inside.write_text(next(m for m in MANIFESTS if m["kind"] == "ConfigMap")["data"]["gateway.yaml"], "utf-8")
+    for path in (CONFIG / "compose/gateway.yaml", inside):
+        config = config_of(read_file(str(path)), {})
+        assert [str(a) for a in (config.grpc, config.http, config.admin)] == [
+            "0.0.0.0:4327", "0.0.0.0:4328", "0.0.0.0:9464",
+        ]  # fmt: skip
+        assert config.state_dir == "/var/lib/otelctx"
 
 
 def test_exemplars_open_in_the_data_source_that_is_provisioned() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -42,18 +43,33 @@ class Run:
     jaeger: Jaeger
     prometheus: Prometheus
     dump: Path
-    spans: list[Span]
+    seen: list[list[Span]]  # of each process that analysed, what it saw
     readings: tuple[Reading, ...]
     requests: list[Request]
     job: str
     start: float
 
+    @property
+    def spans(self) -> list[Span]:
+        return [span for part in self.seen for span in part]
 
-def read_dump(path: Path) -> tuple[list[Span], tuple[Reading, ...]]:
-    spans = [span for batch in read([path]) for span in batch.spans]
+
+def read_dump(path: Path) -> list[Span]:
+    return [span for batch in read([path]) for span in batch.spans]
+
+
+def analysed(spans: list[Span]) -> tuple[Reading, ...]:
     engine = Engine()
     engine.feed(spans)
-    return spans, engine.close().readings
+    return engine.close().readings
+
+
+def by_process(spans: list[Span]) -> list[list[Span]]:
+    """What each process of an app saw: it does not know what the others have in the provider's cache."""
+    found: dict[Any, list[Span]] = {}
+    for span in spans:
+        found.setdefault(span.resource["service.instance.id"], []).append(span)
+    return list(found.values())
 
 
 AGENTS = (
@@ -116,9 +132,11 @@ def running(
     for counter in ("otelctx_calls_total", "otelctx_cache_calls_total"):  # said at once, and when settled
         asked = f'sum({counter}{{job="{job}"}})'
         until(partial(_reaches, prometheus, asked, _CALLS), asked, _SETTLING)
-    until(lambda: len(read_dump(collector.dump)[1]) == _CALLS, "the dump to be written")
-    spans, readings = read_dump(collector.dump)
-    yield Run(jaeger, prometheus, collector.dump, spans, readings, list(stub.requests), job, start)
+    until(lambda: len(analysed(read_dump(collector.dump))) == _CALLS, "the dump to be written")
+    spans = read_dump(collector.dump)
+    seen = [spans] if job == GATEWAY else by_process(spans)
+    readings = tuple(reading for part in seen for reading in analysed(part))
+    yield Run(jaeger, prometheus, collector.dump, seen, readings, list(stub.requests), job, start)
 
 
 def _reaches(prometheus: Prometheus, expr: str, n: int) -> bool:
@@ -213,7 +231,8 @@ def test_the_numbers_are_those_of_the_dump(run: Run) -> None:
 def uncounted(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
     """Counters, and sums of histograms, that are not those of the calls in the dump: both numbers."""
     wrong = {}
-    for (name, labels), wanted in counted(run.spans).items():
+    totals: Counter[tuple[str, str]] = sum((counted(part) for part in run.seen), Counter())
+    for (name, labels), wanted in totals.items():
         metric = METRICS[name]
         series = prometheus_name(metric) + ("_sum" if metric.kind == "histogram" else "")
         matchers = [f'{k.replace(".", "_")}="{v}"' for k, v in json.loads(labels).items()]
