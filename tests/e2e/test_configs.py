@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ import yaml
 from otel_ctx_cli.monitoring import rules
 from otel_ctx_cli.monitoring.alerts import ALERTS, GROUPS, Group
 from tests.e2e.servers.build import have
-from tests.monitoring import CONFIG
+from tests.monitoring import BOARDS, CONFIG
 
 pytestmark = pytest.mark.servers
 
@@ -153,8 +154,6 @@ def test_the_rules_tests_notice_a_wrong_rule(
 
 def test_the_rules_of_the_operator_and_of_grafana_are_prometheus_too(tmp_path: Path) -> None:
     """Grafana's alerts ask what Prometheus understands, each in one expression."""
-    import json
-
     spec = yaml.safe_load((CONFIG / "kubernetes/prometheusrule.yaml").read_text("utf-8"))["spec"]
     made = json.loads((CONFIG / "grafana/alerts/otelctx.json").read_bytes())
     asked = [rule["data"][0]["model"]["expr"] for group in made["groups"] for rule in group["rules"]]
@@ -173,3 +172,19 @@ def test_alertmanager_takes_its_file() -> None:
     code, words = said(run([have("amtool"), "check-config", CONFIG / "prometheus/alertmanager.yml"]))
 
     assert code == 0, words
+
+
+def test_the_mixin_compiles_to_the_same() -> None:
+    done = run([have("jsonnet"), CONFIG / "mixin/mixin.libsonnet"])
+    assert done.returncode == 0, done.stderr
+    shown = run([
+        have("jsonnet"), "-e",
+        f'local m = import "{CONFIG}/mixin/mixin.libsonnet"; [m.grafanaDashboards, m.prometheusAlerts, m.prometheusRules]',
+    ])  # fmt: skip
+    boards, alerts, records = json.loads(shown.stdout)
+
+    assert boards == {f"{uid}.json": board for uid, board in BOARDS.items()}
+    made = yaml.safe_load((CONFIG / "prometheus/otelctx.rules.yml").read_text("utf-8"))
+    both = [rule for group in made["groups"] for rule in group["rules"]]
+    assert [r for g in alerts["groups"] for r in g["rules"]] == [r for r in both if "alert" in r]
+    assert [r for g in records["groups"] for r in g["rules"]] == [r for r in both if "record" in r]

@@ -1,8 +1,9 @@
 """Has the servers that the end-to-end tests run: `python tests/e2e/servers/build.py` prints their folder.
 
 The Collector and Jaeger are built from their Go modules (`otelcol/`, `jaeger/`: about two and eight minutes of CPU, once);
-Prometheus, Alertmanager and promtool are taken from the PATH, or unpacked from Debian's packages, never installed. All goes
-into `$OTELCTX_E2E_CACHE` (default `~/.cache/otelctx-e2e`), under a name made of the sources: a second run does nothing.
+Prometheus, Alertmanager, promtool and jsonnet are taken from the PATH, or unpacked from Debian's packages, never
+installed. All goes into `$OTELCTX_E2E_CACHE` (default `~/.cache/otelctx-e2e`), under a name made of the sources: a second
+run does nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ DEBIAN = {  # the package, and the program's name in it
     "promtool": ("prometheus", "promtool"),
     "alertmanager": ("prometheus-alertmanager", "prometheus-alertmanager"),
     "amtool": ("prometheus-alertmanager", "amtool"),
+    "jsonnet": ("jsonnet", "jsonnet"),
 }
 
 
