@@ -1,9 +1,8 @@
 """Has the servers that the end-to-end tests run: `python tests/e2e/servers/build.py` prints their folder.
 
-The Collector and Jaeger are built from their Go modules (`otelcol/`, `jaeger/`: about two and eight minutes of CPU, once);
-Prometheus, Alertmanager, promtool and jsonnet are taken from the PATH, or unpacked from Debian's packages, never
-installed. All goes into `$OTELCTX_E2E_CACHE` (default `~/.cache/otelctx-e2e`), under a name made of the sources: a second
-run does nothing.
+The Collector, Jaeger and Alertmanager are built from their Go modules (`otelcol/` …: about two, eight and two minutes of CPU,
+once); Prometheus, promtool and jsonnet are unpacked from Debian's packages, never installed, or taken from the PATH. All goes
+into `$OTELCTX_E2E_CACHE` (default `~/.cache/otelctx-e2e`), under a name made of the sources: a second run does nothing.
 """
 
 from __future__ import annotations
@@ -22,34 +21,32 @@ from pathlib import Path
 SOURCES = Path(__file__).parent
 CACHE = Path(os.environ.get("OTELCTX_E2E_CACHE") or Path.home() / ".cache" / "otelctx-e2e")
 
-PACKAGES = {"otelcol": ".", "jaeger": "github.com/jaegertracing/jaeger/cmd/jaeger"}
-DEBIAN = {  # the package, and the program's name in it
-    "prometheus": ("prometheus", "prometheus"),
-    "promtool": ("prometheus", "promtool"),
-    "alertmanager": ("prometheus-alertmanager", "prometheus-alertmanager"),
-    "amtool": ("prometheus-alertmanager", "amtool"),
-    "jsonnet": ("jsonnet", "jsonnet"),
+MODULES = {  # the folder of the Go module, and the package in it
+    "otelcol": ("otelcol", "."),
+    "jaeger": ("jaeger", "github.com/jaegertracing/jaeger/cmd/jaeger"),
+    "alertmanager": ("alertmanager", "github.com/prometheus/alertmanager/cmd/alertmanager"),
+    "amtool": ("alertmanager", "github.com/prometheus/alertmanager/cmd/amtool"),
 }
+DEBIAN = {"prometheus": "prometheus", "promtool": "prometheus", "jsonnet": "jsonnet"}  # the package of each
 
 
 def binary(name: str) -> Path | None:
     """Where the server is, or None: it was not built yet."""
-    if name in PACKAGES:
-        path = CACHE / f"{name}-{_digest(SOURCES / name)}"
+    if name in MODULES:
+        path = _built(name)
         return path if path.exists() else None
-    package, program = DEBIAN[name]
-    unpacked = _debian_folder(package) / "usr/bin" / program
-    found = str(unpacked) if unpacked.exists() else shutil.which(name) or shutil.which(program)
+    unpacked = _debian_folder(DEBIAN[name]) / "usr/bin" / name
+    found = str(unpacked) if unpacked.exists() else shutil.which(name)
     return Path(found) if found else None
 
 
 def have(name: str) -> Path:
     """Where the server is; built or unpacked first if need be. Raises where that fails."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _only_one(name if name in PACKAGES else DEBIAN[name][0]):
+    with _only_one(name if name in MODULES else DEBIAN[name]):
         known = binary(name)
         if known is None:
-            _build(name) if name in PACKAGES else _unpack(DEBIAN[name][0])
+            _build(name) if name in MODULES else _unpack(DEBIAN[name])
             known = binary(name)
     if known is None:
         raise FileNotFoundError(f"{name} could not be had")
@@ -58,22 +55,13 @@ def have(name: str) -> Path:
 
 def _build(name: str) -> None:
     """From a copy: `go build` may touch go.sum, and the sources name the result."""
-    target = CACHE / f"{name}-{_digest(SOURCES / name)}"
+    module, package = MODULES[name]
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-        copy = shutil.copytree(SOURCES / name, Path(scratch) / name)
+        copy = shutil.copytree(SOURCES / module, Path(scratch) / module)
         sys.stderr.write(f"building {name} (once)\n")
-        command = [
-            "go",
-            "build",
-            "-mod=readonly",
-            "-trimpath",
-            "-ldflags=-s -w",
-            "-o",
-            "../built",
-            PACKAGES[name],
-        ]
+        command = ["go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", "../built", package]
         subprocess.run(command, cwd=copy, check=True, env={**os.environ, "CGO_ENABLED": "0"})
-        (Path(scratch) / "built").rename(target)
+        (Path(scratch) / "built").rename(_built(name))
 
 
 def _unpack(package: str) -> None:
@@ -91,11 +79,11 @@ def _debian_folder(package: str) -> Path:
     return CACHE / f"debian-{package}"
 
 
-def _digest(folder: Path) -> str:
+def _built(name: str) -> Path:
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
+    for path in sorted((SOURCES / MODULES[name][0]).iterdir()):
         digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
+    return CACHE / f"{name}-{digest.hexdigest()[:12]}"
 
 
 @contextmanager
@@ -107,7 +95,7 @@ def _only_one(name: str) -> Iterator[None]:
 
 
 def main() -> None:
-    for name in (*PACKAGES, *DEBIAN):
+    for name in (*MODULES, *DEBIAN):
         have(name)
     sys.stdout.write(f"{CACHE}\n")
 
