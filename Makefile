@@ -41,7 +41,7 @@ bench: $(DEV) $(SELF) $(PEERS)  ## speed, against a floor and against peers
 	PYTHONPATH=$(VENV)/peers $(BIN)/python tests/bench/run.py
 
 # The servers are built once, into $$OTELCTX_E2E_CACHE (default ~/.cache/otelctx-e2e): needs Go, and Debian's apt-get or
-# Prometheus, promtool, Alertmanager and amtool on the PATH.
+# prometheus, promtool and jsonnet on the PATH.
 e2e: $(DEV) $(SELF)  ## real Collector, Jaeger, Prometheus, Alertmanager (PYTEST_ARGS="-k alerts")
 	@$(BIN)/python tests/e2e/servers/build.py
 	$(BIN)/python -m pytest -m servers tests/e2e $(PYTEST_ARGS)
