@@ -79,8 +79,9 @@ class GatewayRig:
         """As if the process was killed: nothing is finished, nothing saved."""
 
         async def drop() -> None:
-            self.gateway._store = None
-            self.gateway.config = self.config
+            store, self.gateway._store = self.gateway._store, None
+            if store is not None:
+                store.close()
             object.__setattr__(self.config, "drain_timeout", 0)
             await self.gateway.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -16,28 +16,32 @@ from otel_ctx_cli.main import Failure
 _NEEDS = "the gateway needs packages that are not installed: pip install 'otel-ctx[gateway]'"
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A flag for each setting, from the one table."""
+class _Command(click.Command):
+    """With a flag for each setting, from the one table of them: made when they are asked for, and not in ``otelctx --help``."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        return [*own[:-1], *_flags(), own[-1]]  # --help last
+
+
+def _flags() -> Iterator[click.Option]:
     from otel_ctx.live.gateway.config import settings
 
-    for name, field in reversed(settings().items()):
+    for name, field in settings().items():
         flag = f"--{name.replace('_', '-')}"
-        text = field.metadata.get("help") or f"As OTELCTX_{name.upper()} has it: {field.metadata['allowed']}."
+        text = field.metadata.get("help") or f"As OTELCTX_{name.upper()}: {field.metadata['allowed']}."
         if field.default is False:
-            command = click.option(flag, is_flag=True, default=None, help=text)(command)
-        elif name == "forward":
-            command = click.option(flag, metavar="URL", multiple=True, help=text)(command)
+            yield click.Option([flag], is_flag=True, default=None, help=text)
         else:
-            command = click.option(flag, metavar="VALUE", help=text)(command)
-    return command
+            many = name == "forward"
+            yield click.Option([flag], metavar="URL" if many else "VALUE", multiple=many, help=text)
 
 
-@click.command(context_settings={"show_default": False})
+@click.command(cls=_Command)
 @click.option(
     "--config", "file", type=click.Path(dir_okay=False), help="YAML file with the same names as keys."
 )
 @click.option("--check", is_flag=True, help="Say what would run, and do not run it.")
-@_options
 def command(file: str | None, check: bool, **flags: Any) -> None:
     """Receive OTLP, add what the analysis says to the spans of model calls, and send it on.
 

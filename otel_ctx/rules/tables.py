@@ -84,6 +84,11 @@ class Rules:
                 for name, row in self._tables("sources").items()}  # fmt: skip
 
     @cached_property
+    def as_of(self) -> str:
+        """The date of the newest source: YYYY-MM-DD, its end left out where it is not known."""
+        return max(source.date for source in self.sources.values())
+
+    @cached_property
     def groups(self) -> Mapping[str, Group]:
         return {
             name: read_group(self.reader("group", name, row)) for name, row in self._tables("group").items()

@@ -138,7 +138,7 @@ def _file(value: Any) -> str:
 
 def _headers(value: Any) -> Mapping[str, str]:
     if not isinstance(value, Mapping) or not all(
-        isinstance(k, str) and _KEY.fullmatch(k) and isinstance(v, (str, int, float))
+        isinstance(k, str) and _KEY.fullmatch(k) and isinstance(v, (str, int, float)) and str(v).isprintable()
         for k, v in value.items()
     ):
         raise ValueError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 
 ANSWERS = ("accepted", "retry", "refused")
 EXPORTS = ("accepted", "partial", "retry", "refused", "full")
@@ -14,6 +14,7 @@ class Counters:
     def __init__(
         self, registry: CollectorRegistry, signals: tuple[str, ...], downstreams: tuple[str, ...]
     ) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each
         self.requests = Counter(
             "otelctx_gateway_requests",
             "Requests, by signal and by what was answered.",

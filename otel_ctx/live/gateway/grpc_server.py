@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import grpc.aio
 
 from otel_ctx.live.gateway.answers import Answer, later, refused
 from otel_ctx.live.gateway.config import Address, GatewayConfig
+from otel_ctx.live.gateway.guard import NO, allowed
 from otel_ctx.live.gateway.relay import Relay
 from otel_ctx.live.gateway.signals import METRICS, SIGNALS, Signal
 
@@ -107,15 +107,15 @@ class _Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Turns away who has no token, before the message is read."""
 
     def __init__(self, token: str) -> None:
-        self._token = f"Bearer {token}".encode()
+        self._token = token
         self._no = grpc.stream_stream_rpc_method_handler(_turn_away)
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         given = _metadata(handler_call_details.invocation_metadata, "authorization")
-        if hmac.compare_digest(given.encode(), self._token):
+        if allowed(given, self._token):
             return await continuation(handler_call_details)
         return self._no
 
 
 async def _turn_away(_: Any, context: Any) -> None:
-    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "a bearer token is needed")
+    await context.abort(grpc.StatusCode.UNAUTHENTICATED, NO)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import ssl
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from otel_ctx.live.gateway.answers import UNAUTHENTICATED, Answer, later, refused
 from otel_ctx.live.gateway.bodies import TooLargeError, json_of_message, message_of_json, unpack
 from otel_ctx.live.gateway.config import GatewayConfig
+from otel_ctx.live.gateway.guard import NO, allowed
 from otel_ctx.live.gateway.relay import Relay
 from otel_ctx.live.gateway.signals import METRICS, SIGNALS, Signal
 
@@ -53,16 +53,14 @@ class _Refused(Exception):
 
 
 def application(config: GatewayConfig, relay: Relay) -> Starlette:
-    token = f"Bearer {config.token}".encode() if config.token else b""
 
     unpacking = asyncio.Semaphore(_AT_ONCE)
 
     def route(signal: Signal) -> Route:
         async def endpoint(request: Request) -> Response:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            given = request.headers.get("authorization", "").encode()
-            if token and not hmac.compare_digest(given, token):
-                no = Answer(UNAUTHENTICATED, "a bearer token is needed")
+            if not allowed(request.headers.get("authorization", ""), config.token):
+                no = Answer(UNAUTHENTICATED, NO)
                 return _response(signal, relay.answered(signal, no), kind, close=True)
             return await _export(signal, config, relay, request, kind, unpacking)
 

@@ -6,9 +6,11 @@ import asyncio
 import logging
 import signal as signals
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, get_args
 
@@ -34,7 +36,7 @@ from otel_ctx.live.gateway.signals import SIGNALS
 from otel_ctx.live.gateway.state import StateError, Store
 from otel_ctx.live.instruments import Instruments
 from otel_ctx.model import Said
-from otel_ctx.rules import Encoding
+from otel_ctx.rules import Encoding, load
 from otel_ctx.tokens import Counter
 
 _log = logging.getLogger("otel_ctx")
@@ -73,6 +75,7 @@ class Gateway:
             sources=lambda: self.enricher.sources(),
             queue=lambda: self.desk.queue,
             tracked=lambda: self.enricher.tracked(),
+            rulebook_age=partial(_rulebook_age, config),
         )
         nearest = Nearest(config.top_conversations) if config.top_conversations else None
         self.instruments.nearest = nearest
@@ -176,9 +179,13 @@ class Gateway:
             await self.desk.settle()
 
     async def _save_sometimes(self) -> None:
+        pause = self.config.save_interval
         while True:
-            await asyncio.sleep(self.config.save_interval)
+            await asyncio.sleep(pause)
+            begun = time.monotonic()
             await self.desk.run(self._save)
+            # No span is analysed meanwhile: that is a hundredth of the time at most.
+            pause = max(self.config.save_interval, 100 * (time.monotonic() - begun))
 
     def _warm_up(self) -> None:
         """Tables and vocabularies are loaded before the first span comes."""
@@ -225,6 +232,12 @@ class Gateway:
             survive(error, "saving the state")
         else:
             self.counters.saves.labels("true").inc()
+
+
+def _rulebook_age(config: GatewayConfig) -> float:
+    """Seconds since the newest source of the tables."""
+    year, month, day = (*load(config.analysis.engine().rules_override).as_of.split("-"), "1", "1")[:3]
+    return time.time() - datetime(int(year), int(month), int(day), tzinfo=UTC).timestamp()
 
 
 def new_engine(config: GatewayConfig, tenants: int) -> LiveEngine:

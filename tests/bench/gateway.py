@@ -1,0 +1,237 @@
+"""The gateway: spans a second and core against the same hop without analysis and, where ``OTELCOL`` names the program, against
+a Collector that passes on; and its memory with 10,000 live conversations.
+
+CPU time of the gateway's own process, of Linux' ``/proc``: the client and the receiver behind it run elsewhere, and what else
+the machine does hardly counts. ``--minutes 30`` is the long run of the memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from sessions import SECOND, WORDS
+
+ROOT = Path(__file__).parent.parent.parent
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+ANY = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+# ---- traffic
+
+
+class Traffic:
+    """Conversations of which each call sends ``size`` bytes, ``new`` of them new; batches of about 2 MB."""
+
+    def __init__(self, size: int, new: int, conversations: int, words: int = 24) -> None:
+        r = random.Random(size)
+        self._r, self._new, self._words = r, new, words
+        self._said = [[self._message("user", max(size - new, 1))] for _ in range(conversations)]
+        self._turn = 0
+        self.per_batch = max(1, 2_000_000 // size)
+
+    def _text(self, size: int) -> str:
+        return " ".join(self._r.choices(WORDS, k=max(1, size // 7)))
+
+    def _message(self, role: str, size: int) -> dict[str, Any]:
+        return {"role": role, "parts": [{"type": "text", "content": self._text(size)}]}
+
+    def turn(self, now: int) -> Iterator[tuple[bytes, int]]:
+        """The next call of each conversation, in batches: (request, spans)."""
+        self._turn += 1
+        batch = ExportTraceServiceRequest()
+        spans = None
+        for n, said in enumerate(self._said):
+            if spans is None:
+                group = batch.resource_spans.add()
+                group.resource.attributes.add(key="service.name").value.string_value = "bench"
+                scope = group.scope_spans.add()
+                scope.scope.name = "opentelemetry.util.genai"
+                spans = scope.spans
+            said.append(self._message("user", self._new // 2))
+            text = json.dumps(said)
+            said.append(self._message("assistant", self._new // 2))
+            span = spans.add(
+                trace_id=self._r.randbytes(16), span_id=self._r.randbytes(8), name="chat gpt-4o", kind=3,
+                start_time_unix_nano=now + n * 1000, end_time_unix_nano=now + n * 1000 + SECOND,
+            )  # fmt: skip
+            for key, value in (
+                ("gen_ai.operation.name", "chat"), ("gen_ai.provider.name", "openai"), ("gen_ai.request.model", "gpt-4o"),
+                ("gen_ai.input.messages", text),
+            ):  # fmt: skip
+                span.attributes.add(key=key).value.string_value = value
+            span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = len(text) // 5
+            if len(spans) == self.per_batch:
+                yield batch.SerializeToString(), len(spans)
+                batch, spans = ExportTraceServiceRequest(), None
+        if spans:
+            yield batch.SerializeToString(), len(spans)
+
+
+# ---- processes
+
+
+class Sink(grpc.GenericRpcHandler):
+    def service(self, details: Any) -> Any:
+        return grpc.unary_unary_rpc_method_handler(lambda body, context: b"")
+
+
+def sink() -> None:
+    """Takes everything: run as a process of its own."""
+    server = grpc.server(futures.ThreadPoolExecutor(4), (Sink(),), options=ANY)
+    print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+    server.start()
+    sys.stdin.read()
+
+
+@contextmanager
+def started(command: list[str], stream: str = "stderr") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process and its first line."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")])}
+    options: dict[str, Any] = {stream: subprocess.PIPE, "stdin": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=environ, **options) as process:
+        try:
+            yield process, getattr(process, stream).readline() if stream else ""
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def gateway(port: str, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [
+        sys.executable,
+        "-m",
+        "otel_ctx_cli",
+        "gateway",
+        "--forward",
+        f"127.0.0.1:{port}",
+        "--http",
+        "off",
+    ]
+    command += ["--grpc", "127.0.0.1:0", "--admin", "off", "--analysis-timeout", "60", *more]
+    with started(command) as (process, line):
+        yield process, line.split("grpc 127.0.0.1:")[1].split(";")[0]
+
+
+@contextmanager
+def collector(program: str, port: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    config = folder / "collector.yaml"
+    config.write_text(
+        "receivers: {otlp: {protocols: {grpc: {endpoint: '127.0.0.1:24317', max_recv_msg_size_mib: 64}}}}\n"
+        f"exporters: {{otlp: {{endpoint: '127.0.0.1:{port}', compression: none, tls: {{insecure: true}}, "
+        "sending_queue: {enabled: false}}}\n"
+        "service: {telemetry: {metrics: {level: none}}, pipelines: {traces: {receivers: [otlp], exporters: [otlp]}}}\n"
+    )
+    with started([program, "--config", str(config)], stream="") as (process, _):
+        with grpc.insecure_channel("127.0.0.1:24317") as channel:
+            grpc.channel_ready_future(channel).result(30)
+        yield process, "24317"
+
+
+def cpu(process: subprocess.Popen[str]) -> float:
+    """Seconds."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def memory(process: subprocess.Popen[str]) -> float:
+    """Resident, in MB."""
+    return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+# ---- speed
+
+
+def per_core(process: subprocess.Popen[str], port: str, traffic: Traffic, spans: int) -> float:
+    """Spans a second of CPU time."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}", ANY) as channel:
+        export = channel.unary_unary(EXPORT)
+        for body, _ in traffic.turn(time.time_ns()):  # what is known from then on is not new
+            export(body, timeout=120)
+        begun, sent = cpu(process), 0
+        while sent < spans:
+            for body, n in traffic.turn(time.time_ns()):
+                export(body, timeout=120)
+                sent += n
+        return sent / (cpu(process) - begun)
+
+
+def speed(port: str, folder: Path) -> None:
+    for size, new, conversations, spans in ((30_000, 600, 64, 1280), (300_000, 2_000, 16, 160)):
+        hops: list[tuple[str, Callable[[], Any]]] = [
+            ("hop without analysis", lambda: gateway(port, "--max-waiting-bytes", "0")),
+            ("gateway", lambda: gateway(port)),
+        ]
+        if os.environ.get("OTELCOL"):
+            hops.append(("Collector", lambda: collector(os.environ["OTELCOL"], port, folder)))
+        found: dict[str, float] = {}
+        for name, hop in hops:
+            with hop() as (process, at):
+                found[name] = per_core(process, at, Traffic(size, new, conversations), spans)
+        told = "  ".join(f"{name} {n:8,.0f}" for name, n in found.items())
+        mb = found["gateway"] * size / 1e6
+        print(f"gateway {size // 1000:>4} kB a span, spans/s/core:  {told}   ({mb:,.0f} MB/s)")
+
+
+# ---- memory
+
+
+def held(port: str, conversations: int, minutes: float, turns: int) -> None:
+    """Resident memory over the idle process, while ``conversations`` go on and none is forgotten."""
+    with gateway(port) as (process, at), grpc.insecure_channel(f"127.0.0.1:{at}", ANY) as channel:
+        export = channel.unary_unary(EXPORT)
+        idle = memory(process)
+        traffic = Traffic(2_000, 120, conversations)
+        begun = time.monotonic()
+        turn = 0
+        while turn < turns or time.monotonic() - begun < minutes * 60:
+            turn += 1
+            for body, _ in traffic.turn(time.time_ns() - 40 * SECOND):
+                export(body, timeout=120)
+            over = memory(process) - idle
+            took = time.monotonic() - begun
+            print(
+                f"gateway {conversations:,} conversations, turn {turn}, {took:.0f} s: {over:,.0f} MB over {idle:,.0f}",
+                flush=True,
+            )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=0, help="so long the memory is watched")
+    parser.add_argument("--conversations", type=int, default=10_000)
+    parser.add_argument("--turns", type=int, default=3, help="turns of each conversation at least")
+    parser.add_argument("--only", choices=("speed", "memory"))
+    parser.add_argument("--sink", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.sink:
+        sink()
+        return
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        started([sys.executable, __file__, "--sink"], "stdout") as (_, port),
+    ):
+        if given.only != "memory":
+            speed(port.strip(), Path(folder))
+        if given.only != "speed":
+            held(port.strip(), given.conversations, given.minutes, given.turns)
+
+
+if __name__ == "__main__":
+    main()
