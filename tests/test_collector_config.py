@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -397,6 +401,22 @@ def test_what_the_compose_file_mounts_and_builds_is_there() -> None:
             assert (folder / service["build"]["context"]).resolve() == ROOT
     for copied in re.findall(r"^COPY (.+) \S+$", dockerfile, re.MULTILINE):
         assert all((ROOT / name).exists() for name in copied.split()), copied
+
+
+def test_the_sample_agent_needs_nothing_but_what_its_image_has(tmp_path: Path) -> None:
+    dockerfile = (CONFIG / "compose/Dockerfile").read_text("utf-8").split(" AS app\n")[1]
+    for source, target in re.findall(r"^COPY (\S+) (\S+)$", dockerfile, re.MULTILINE):
+        copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+        (tmp_path / target).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / source, tmp_path / target)
+    for module in re.findall(r"python -m ([\w.]+)", dockerfile):
+        done = subprocess.run(
+            [sys.executable, "-m", module, "--help"], cwd=tmp_path, env={"PATH": os.environ["PATH"]},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        used = re.findall(rf"{re.escape(module)} .*?(--\w+)", dockerfile)
+        assert all(flag in done.stdout for flag in used)
 
 
 def test_containers_find_each_other() -> None:
