@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ _LENGTH = re.compile(
     r"(?<=\[)(\d+)([smh])(?=\])|(?<=offset )(\d+)([smh])|(?<=for: )(\d+)([smh])|(?<=interval: )(\d+)([smh])"
 )
 _THE_BREAK = {"OtelCtxCacheHitRatioCollapsed", "OtelCtxPrefixBrokenEveryTurn"}
-_SCENARIO = ("--no-turns", "--apis", "messages", "--pause", "0.15")
+_ITS_PRICE = {"OtelCtxWasteHigh", "OtelCtxWasteShareHigh"}  # at this pace a break is dear
+_SCENARIO = ("--no-turns", "--apis", "chat", "--pause", "0.15")
 
 
 def faster(text: str) -> str:
@@ -57,7 +59,7 @@ def ever_fired(prometheus: Prometheus, since: float) -> set[str]:
     return {each["metric"]["alertname"] for each in found}
 
 
-def test_a_bad_deploy_is_told_of_until_it_is_rolled_back(tmp_path: Path) -> None:
+def test_a_bad_deploy_is_told_of_until_it_is_rolled_back(tmp_path: Path, record_property: Any) -> None:
     start = time.time()
     with ProviderStub() as stub, Stack(tmp_path) as stack:
         _, gateway, collector = through_the_gateway(stack)
@@ -76,16 +78,20 @@ def test_a_bad_deploy_is_told_of_until_it_is_rolled_back(tmp_path: Path) -> None
         assert firing(alertmanager) == set()
         clean.stop()
 
+        deploy = time.time()
         deployed = stack.agent("v2", stub.url, collector.grpc, *_SCENARIO, "--volatile", version="1.1.0")
         until(lambda: firing(alertmanager) >= _THE_BREAK, f"{_THE_BREAK} in Alertmanager", 180)
         alerts = alertmanager.firing()
+        record_property("seconds until both fired", round(time.time() - deploy))
         told = alerts["OtelCtxPrefixBrokenEveryTurn", "shop"]["annotations"]["description"]
         assert "volatile_prefix in system" in told
         fell = alerts["OtelCtxCacheHitRatioCollapsed", "shop"]["annotations"]["description"]
         assert "1.1.0" in fell
         deployed.stop()
 
+        rollback = time.time()
         rolled_back = stack.agent("v3", stub.url, collector.grpc, *_SCENARIO, version="1.0.0")
         until(lambda: not firing(alertmanager) & _THE_BREAK, "the alerts to end", 180)
+        record_property("seconds until both ended", round(time.time() - rollback))
         rolled_back.stop()
-        assert ever_fired(prometheus, start) - _THE_BREAK <= {"OtelCtxProviderMissesUnexplained"}
+        assert _THE_BREAK <= ever_fired(prometheus, start) <= _THE_BREAK | _ITS_PRICE
