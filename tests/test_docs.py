@@ -22,10 +22,12 @@ from typing import Any, NamedTuple
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from otel_ctx.live.gateway.config import config_of, read_file
 from otel_ctx_cli.main import main
 from tests.example_scripts import run_example
 
@@ -149,6 +151,13 @@ def _text(_: str, __: Path) -> None:
     """A drawing or a list of files: nothing to run."""
 
 
+def _yaml(text: str, folder: Path) -> None:
+    assert yaml.safe_load(text)
+    if "\nforward:" in text:  # settings of the gateway
+        (folder / "gateway.yaml").write_text(re.sub(r"\$\{env:\w+\}", "x", text))
+        config_of(read_file(str(folder / "gateway.yaml")), {})
+
+
 CHECKS: dict[str, Callable[[str, Path], None]] = {
     "console": _console,
     "bash": _bash,
@@ -157,6 +166,7 @@ CHECKS: dict[str, Callable[[str, Path], None]] = {
     "json": _json,
     "toml": _toml,
     "text": _text,
+    "yaml": _yaml,
 }
 
 
@@ -219,7 +229,7 @@ def _script(arguments: Sequence[str], shown: Sequence[str]) -> None:
 
 
 def _otelctx(arguments: Sequence[str], folder: Path, shown: Sequence[str], *, runs: bool) -> None:
-    files = [a for a in arguments if not a.startswith("-") and re.search(r"[./]", a)]
+    files = [a for a in arguments if not a.startswith("-") and re.search(r"[./](?!.*:\d+$)", a)]
     written = {b for a, b in pairwise(arguments) if a in ("--json", "--html", "--svg")}
     if not runs or not all((folder / f).exists() for f in files if f not in written):
         assert not shown, f"otelctx {shlex.join(arguments)}: shows output, and cannot be run here"

@@ -360,6 +360,13 @@ def test_a_partial_success_is_passed_back(make: Any) -> None:
         assert counted[f"127.0.0.1:{down.port}", "partial"] == 3
 
 
+def test_a_downstream_that_answers_in_words_of_its_own_has_accepted() -> None:
+    with HttpDownstream(lambda p, b: Reply(200, b'{"ok": true}')) as down, GatewayRig(down.url) as rig:
+        assert rig.post("/v1/traces", b'{"resourceSpans": []}', JSON).json() == {}
+        assert rig.post("/v1/traces", request(plain(1))).content == b""
+        assert rig.call("traces", request(plain(2))) == b""
+
+
 @pytest.mark.parametrize(
     ("status", "header", "http", "again", "code"),
     [

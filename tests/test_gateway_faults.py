@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -18,6 +18,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otel_ctx.engine import LiveEngine
 from otel_ctx.engine.settings import Settings
 from otel_ctx.live import analysis
+from otel_ctx.live.analysis import Analysis
+from otel_ctx.live.gateway.enricher import Tenants
 from otel_ctx.model import Span
 from tests.gateway_rig import (
     SECOND,
@@ -207,6 +209,62 @@ def test_a_batch_that_was_not_acknowledged_and_comes_again_counts_once() -> None
         assert [rig.post("/v1/traces", body).status_code for _ in range(3)] == [503, 503, 200]
         assert len({body for _, body, _ in down.bodies}) == 1
         assert calls(rig) == 2
+
+
+def test_a_gateway_that_is_killed_and_comes_back_under_load(tmp_path: Any) -> None:
+    """A sender with a queue loses nothing. What was not acknowledged when it was killed may count once more."""
+    spans, size = 150, 10
+    with HttpDownstream() as down:
+        settings = {"state_dir": str(tmp_path), "save_interval": 1}
+        rig = GatewayRig(down.url, **settings)
+        port = rig.gateway.ports["grpc"]
+        provider = TracerProvider(shutdown_on_exit=False)
+        exporter = GrpcExporter(endpoint=rig.grpc, insecure=True, timeout=WAIT)
+        provider.add_span_processor(
+            BatchSpanProcessor(exporter, schedule_delay_millis=10, max_export_batch_size=size)
+        )
+        tracer = provider.get_tracer("opentelemetry.util.genai")
+        work = ThreadPoolExecutor(1).submit(_calls, tracer, spans)
+        down.wait_for(4)
+        counted = rig.spans("analysed")
+        rig.kill()
+        with GatewayRig(down.url, **settings, grpc=f"127.0.0.1:{port}") as rig:
+            work.result(WAIT)
+            assert provider.force_flush()
+            provider.shutdown()
+            counted += rig.spans("analysed")
+        assert len(down.arrived()) == spans
+        assert duplicates(down) <= size
+        assert (
+            spans - 2 * size <= counted <= spans + size
+        )  # the first was asked a moment before it was killed
+
+
+def _calls(tracer: Any, n: int) -> None:
+    for turn in range(n):
+        with tracer.start_as_current_span("chat", attributes=dict(chat(1, turn % 5).attributes)):
+            time.sleep(0.01)
+
+
+def test_a_tenant_that_was_quiet_makes_room() -> None:
+    clock = [0.0]
+    made: list[str] = []
+
+    class Quiet:
+        def drain(self) -> None:
+            made.append("drained")
+
+    tenants = Tenants(lambda: cast(Analysis, Quiet()), 2, lambda: clock[0])
+    a, b = tenants.get("a"), tenants.get("b")
+    clock[0] = 1000
+    assert tenants.get("b") is b
+    assert tenants.get("c") is None
+    clock[0] = 3700
+    assert tenants.get("c") is not None
+    assert made == ["drained"]
+    assert tenants.get("b") is b
+    assert a is not None
+    assert tenants.get("a") is None
 
 
 # ---- sizes

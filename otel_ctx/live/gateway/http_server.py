@@ -140,7 +140,7 @@ async def _arrive(request: Request, most: int, timeout: float, held: _Held) -> b
                     raise _Refused(_too_large(most))
                 pieces.append(piece)
     except TimeoutError:
-        raise _Refused(refused("the request took too long to arrive", 408)) from None
+        raise _Refused(later("the request took too long to arrive")) from None
     except ClientDisconnect:
         raise _Refused(refused("the sender has gone")) from None
     return b"".join(pieces)

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from otel_ctx.live.faults import survive
 from otel_ctx.live.gateway.answers import INTERNAL, Answer, later
 from otel_ctx.live.gateway.config import Forward
@@ -143,9 +145,16 @@ class Relay:
         return partial
 
     async def _send_one(self, target: Target, signal: Signal, body: bytes) -> Answer:
-        answer = await target.sender.send(signal, body)
+        try:
+            answer = await target.sender.send(signal, body)
+        except Exception as error:
+            survive(error, "sending a request on")
+            answer = Answer(INTERNAL, "a fault of the gateway")
         if answer.ok:
-            self._count(target, "partial" if _lost(signal, answer) else "accepted")
+            lost = _lost(signal, answer)
+            if lost is None:  # receivers have been seen to answer with something of their own
+                answer = Answer()
+            self._count(target, "partial" if lost else "accepted")
         else:
             self._count(target, "retry" if answer.again else "refused")
         self._tell(target, answer)
@@ -166,13 +175,12 @@ class Relay:
             target.said = said
 
 
-def _lost(signal: Signal, answer: Answer) -> int:
-    if not answer.body:
-        return 0
+def _lost(signal: Signal, answer: Answer) -> int | None:
+    """Records that a partial success says were not taken; None where the answer is no response of the signal."""
     try:
         return int(getattr(signal.response.FromString(answer.body).partial_success, signal.refused))
-    except Exception:  # what it says is passed back as it is
-        return 0
+    except DecodeError:
+        return None
 
 
 def _both(signal: Signal, a: Answer, b: Answer) -> Answer:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
@@ -36,11 +36,13 @@ from otel_ctx.live.gateway.signals import SIGNALS
 from otel_ctx.live.gateway.state import StateError, Store
 from otel_ctx.live.instruments import Instruments
 from otel_ctx.model import Said
-from otel_ctx.rules import Encoding, load
+from otel_ctx.rules import load
 from otel_ctx.tokens import Counter
 
 _log = logging.getLogger("otel_ctx")
 _BACKLOG = 512
+_OBSERVERS = 100  # connections to the admin port
+_USUAL = ("o200k_base", "claude4.7")  # vocabularies that are loaded at once: each takes some 30 MB
 _LEAST = 100  # conversations of a tenant
 
 
@@ -167,7 +169,8 @@ class Gateway:
     ) -> tuple[http_server.HttpServer, asyncio.Task[None]]:
         listening = _listen(address)
         self.ports[name] = listening.getsockname()[1]
-        server = http_server.http_server(app, self.config, tls, self.config.max_connections)
+        connections = self.config.max_connections if name == "http" else _OBSERVERS
+        server = http_server.http_server(app, self.config, tls, connections)
         task = asyncio.create_task(server.serve([listening]))
         while not server.started and not task.done():
             await asyncio.sleep(0.005)
@@ -191,7 +194,7 @@ class Gateway:
         """Tables and vocabularies are loaded before the first span comes."""
         try:
             counter = Counter(self.config.analysis.tokenizer)
-            for encoding in get_args(Encoding):
+            for encoding in _USUAL:
                 counter.count("Warm up.", encoding)
             new_engine(self.config, 1)
             self._load()
