@@ -44,7 +44,7 @@ bench: $(DEV) $(SELF) $(PEERS)  ## speed, against a floor and against peers
 # prometheus, promtool and jsonnet on the PATH.
 e2e: $(DEV) $(SELF)  ## real Collector, Jaeger, Prometheus, Alertmanager (PYTEST_ARGS="-k alerts")
 	@$(BIN)/python tests/e2e/servers/build.py
-	$(BIN)/python -m pytest -m servers tests/e2e $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m servers -o faulthandler_timeout=600 tests/e2e $(PYTEST_ARGS)
 
 # ---- set-up
 
