@@ -17,10 +17,10 @@ FUZZER := $(VENV)/fuzzer.stamp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench fuzz lock clean python FORCE
+.PHONY: help demo test check format bench fuzz e2e lock clean python FORCE
 
 help:  ## what there is
-	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*  ## ' '/^[a-z0-9]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(CORE) $(SELF)  ## read the example dump and print the report
 	$(BIN)/otelctx analyze $(DEMO)
@@ -44,6 +44,12 @@ bench: $(DEV) $(SELF) $(PEERS)  ## speed, against a floor and against peers
 DURATION ?= 600
 fuzz: $(DEV) $(SELF) $(FUZZER)  ## look for inputs that hurt (DURATION=600 seconds; what was learnt stays in .fuzz)
 	PYTHONPATH=.:$(VENV)/fuzzer $(BIN)/python -m tests.fuzz.run --seconds $(DURATION) --workers $(WORKERS) $(FUZZ_ARGS)
+
+# The servers are built once, into $$OTELCTX_E2E_CACHE (default ~/.cache/otelctx-e2e): needs Go, and Debian's apt-get or
+# prometheus, promtool and jsonnet on the PATH.
+e2e: $(DEV) $(SELF)  ## real Collector, Jaeger, Prometheus, Alertmanager (PYTEST_ARGS="-k alerts")
+	@$(BIN)/python tests/e2e/servers/build.py
+	$(BIN)/python -m pytest -m servers -o faulthandler_timeout=600 tests/e2e $(PYTEST_ARGS)
 
 # ---- set-up
 

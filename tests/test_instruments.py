@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from otel_ctx.inputs import read
 from otel_ctx.live.instruments import Instruments
 from otel_ctx.model import Band, Finding, Said
 from otel_ctx.outputs.metrics import FED, METRICS, OPEN, VALUES, Caps
+from otel_ctx.rules import load
 
 CASE = "oi-anthropic"
 SAMPLED = SpanContext(0x1234, 0x56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
@@ -593,3 +595,18 @@ again = Instruments(tracked=lambda: 1)
 (still,) = collected()["otelctx.self.conversations.tracked"]
 print(sorted(p.attributes["result"] for p in spans), sum(p.value for p in spans), tracked.value, still.value)
 """
+
+
+def test_the_age_of_the_own_tables_is_told_without_being_asked_for(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [source.date for source in load().sources.values() if len(source.date) == len("2026-11-30")]
+    newest = datetime.fromisoformat(max(days)).replace(tzinfo=UTC)
+    assert max(source.date for source in load().sources.values()) == max(days)
+    monkeypatch.setattr("time.time", lambda: newest.timestamp() + 12.5)
+    told = Instruments(app.provider)
+
+    assert app.points("otelctx.self.rulebook.age") == {(): 12.5}
+    monkeypatch.setattr("time.time", lambda: 0.0)  # a clock that was never set
+    assert app.points("otelctx.self.rulebook.age") == {(): 0.0}
+    told.close()

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "otel_ctx_cli.doctor",
     "env": "otel_ctx_cli.env",
     "demo": "otel_ctx_cli.demo",
+    "dashboards": "otel_ctx_cli.dashboards",
     "gateway": "otel_ctx_cli.gateway",
 }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial, wraps
+from datetime import UTC, datetime
+from functools import cache, partial, wraps
 from typing import Concatenate, ParamSpec
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, ref
 
@@ -62,7 +64,8 @@ class Instruments:
     What the gauges show is asked for when metrics are collected; without its callable a gauge shows nothing:
 
     ``conversations``: conversations now, by (service, band); ``sources``: (service, version) of late;
-    ``queue``: (spans waiting, spans that may wait); ``tracked``: conversations in memory; ``rulebook_age``: seconds.
+    ``queue``: (spans waiting, spans that may wait); ``tracked``: conversations in memory; ``rulebook_age``: seconds
+    (None: that of the own tables).
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class Instruments:
         self._sources = sources
         self._queue = queue
         self._tracked = tracked
-        self._rulebook_age = rulebook_age
+        self._rulebook_age = rulebook_age or _rulebook_age
         self.lock = threading.Lock()
         self._bound: otel.MeterProvider | None = None
         self._board: _Board | None = None
@@ -184,7 +187,7 @@ class Instruments:
             yield self._queue()[1], {}
         elif name == "otelctx.self.conversations.tracked" and self._tracked is not None:
             yield self._tracked(), {}
-        elif name == "otelctx.self.rulebook.age" and self._rulebook_age is not None:
+        elif name == "otelctx.self.rulebook.age":
             yield self._rulebook_age(), {}
 
     def _by_band(self, counts: Mapping[tuple[str, Band], int]) -> Iterator[_Point]:
@@ -361,6 +364,20 @@ def _recorder(meter: otel.Meter, m: Metric) -> _Record:
     return meter.create_histogram(
         m.name, m.unit, m.description, explicit_bucket_boundaries_advisory=m.buckets
     ).record
+
+
+def _rulebook_age() -> float:
+    """Seconds since the newest source of the own tables; of a date without day, since the first of its month."""
+    return max(time.time() - _rulebook_time(), 0.0)
+
+
+@cache
+def _rulebook_time() -> float:
+    from otel_ctx.rules import load
+
+    newest = max(source.date for source in load().sources.values())
+    day = newest + "0000-01-01"[len(newest) :]
+    return datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()
 
 
 def _truth(value: bool) -> str:
