@@ -1,5 +1,5 @@
 """What the commands beside ``analyze`` show, as data: schemas ``otelctx.conversations/1``, ``otelctx.tokens/1``,
-``otelctx.cache/1``, ``otelctx.findings/1`` and ``otelctx.diff/1``. No prompt text unless it is asked for; missing is null."""
+``otelctx.cache/1``, ``otelctx.findings/1``, ``otelctx.diff/1`` and ``otelctx.check/1``. No prompt text unless it is asked for; missing is null."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from otel_ctx.model import Analysis, CacheTokens, Conversation, Finding, Reading, Segment
 from otel_ctx.outputs.report import conversation_of, finding_of, name_of
 from otel_ctx.outputs.views.compare import Row
+from otel_ctx.outputs.views.gates import Verdict
 from otel_ctx.outputs.views.listing import Entry
 from otel_ctx.outputs.views.prefix_map import prefix_map
 from otel_ctx.outputs.views.sides import Difference, Side
@@ -121,6 +122,26 @@ def findings(found: Sequence[Finding], analysis: Analysis, *, include_text: bool
         "findings": [finding_of(f, include_text) for f in found],
         "not_checked": [
             {"check": n.check, "why": n.why, "calls": list(n.calls)} for n in analysis.not_checked
+        ],
+    }
+
+
+def check(found: Sequence[Verdict], analysis: Analysis, *, strict: bool, passed: bool) -> dict[str, Any]:
+    return {
+        "schema": "otelctx.check/1",
+        "passed": passed,
+        "strict": strict,
+        "calls": len(analysis.readings),
+        "gates": [
+            {
+                "gate": v.gate,
+                "bound": v.bound,
+                "result": v.result,
+                "value": None if v.value is None else round(v.value, 8),
+                "told": v.told,
+                "calls": list(v.calls),
+            }
+            for v in found
         ],
     }
 
