@@ -19,49 +19,54 @@ from otel_ctx_cli.writing import check_target, replace, tell
 _FAILED = 1
 
 
-class Number(click.ParamType):
-    """0 or more; ``60_000``, ``60,000`` and ``60k`` where it counts tokens."""
-
-    def __init__(self, whole: bool, name: str) -> None:
-        self.whole, self.name = whole, name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        text = str(value).replace(",", "").replace("_", "").strip().lower()
-        unit = {"k": 1_000, "m": 1_000_000}.get(text[-1:], 1) if self.whole else 1
-        try:
-            number = float(text[:-1] if unit > 1 else text.removesuffix("%").removeprefix("$")) * unit
-        except ValueError:
-            self.fail(f"{value!r} is no number.", param, ctx)
-        if not 0 <= number < math.inf or (self.whole and number != int(number)):
-            self.fail(
-                f"{value!r} is no bound: it is 0 or more{', whole tokens' if self.whole else ''}.", param, ctx
-            )
-        return int(number) if self.whole else number
+_UNITS = {"k": 1_000, "m": 1_000_000}
 
 
-class Ratio(click.ParamType):
-    name = "ratio"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value).strip()
-        try:
-            ratio = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            self.fail(f"{value!r} is no ratio, as 0.6 and 60% are.", param, ctx)
-        if not 0 <= ratio <= 1:
-            self.fail(f"{value!r} is no ratio: it lies between 0 and 1, as 0.6 and 60% do.", param, ctx)
-        return ratio
+def _tokens(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    """``60_000``, ``60,000`` and ``60k``."""
+    if value is None:
+        return None
+    text = value.replace(",", "").replace("_", "").strip().lower()
+    unit = _UNITS.get(text[-1:], 1)
+    number = _parsed(value, text[:-1] if unit > 1 else text) * unit
+    if number != int(number):
+        raise click.BadParameter(f"{value!r} is no whole number of tokens.")
+    return int(number)
 
 
-def _number(option: str, help_: str, *, whole: bool, metavar: str) -> Callable[..., Any]:
-    return click.option(option, metavar=metavar, type=Number(whole, metavar), help=help_)
+def _amount(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    return None if value is None else _parsed(value, value.strip().removesuffix("%").removeprefix("$"))
+
+
+def _ratio(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    text = value.strip()
+    ratio = _parsed(value, text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if ratio > 1:
+        raise click.BadParameter(f"{value!r} is no ratio: it lies between 0 and 1, as 0.6 and 60% do.")
+    return ratio
+
+
+def _parsed(given: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is no number.") from None
+    if not 0 <= number < math.inf:
+        raise click.BadParameter(f"{given!r} is no bound: it is 0 or more.")
+    return number
+
+
+def _number(option: str, metavar: str, callback: Callable[..., Any], help_: str) -> Callable[..., Any]:
+    return click.option(option, metavar=metavar, callback=callback, help=help_)
 
 
 _GATES: tuple[Callable[..., Any], ...] = (
-    _number("--max-context", "No call's input is larger, cached tokens included.", whole=True, metavar="TOKENS"),
-    _number("--max-percent", "No call fills more of its window.", whole=False, metavar="PERCENT"),
-    _number("--max-growth", "No turn adds more to the one before.", whole=True, metavar="TOKENS"),
-    _number("--max-growth-percent", "No turn adds more, in percent of the one before.", whole=False, metavar="PERCENT"),
+    _number("--max-context", "TOKENS", _tokens, "No call's input is larger, cached tokens included."),
+    _number("--max-percent", "PERCENT", _amount, "No call fills more of its window."),
+    _number("--max-growth", "TOKENS", _tokens, "No turn adds more to the one before."),
+    _number("--max-growth-percent", "PERCENT", _amount, "No turn adds more, in percent of the one before."),
     click.option(
         "--stable-prefix/--allow-unstable-prefix",
         default=None,
@@ -73,17 +78,16 @@ _GATES: tuple[Callable[..., Any], ...] = (
         help="Nothing that was sent is left out later, nor replaced by a summary.",
     ),
     click.option(
-        "--no-dead-schemas/--allow-dead-schemas", default=None, help="Every tool that is sent is called, or spoken of."
+        "--no-dead-schemas/--allow-dead-schemas",
+        default=None,
+        help="Every tool that is sent is called, or spoken of.",
     ),
-    click.option(
-        "--min-hit-ratio",
-        metavar="RATIO",
-        type=Ratio(),
-        help="At least so much of all input comes from the cache: 0.6 or 60%.",
+    _number(
+        "--min-hit-ratio", "RATIO", _ratio, "At least so much of all input comes from the cache: 0.6 or 60%."
     ),
-    _number("--max-waste", "No more tokens are billed again, all calls together.", whole=True, metavar="TOKENS"),
-    _number("--max-waste-usd", "The same in USD, at list price.", whole=False, metavar="USD"),
-)  # fmt: skip
+    _number("--max-waste", "TOKENS", _tokens, "No more tokens are billed again, all calls together."),
+    _number("--max-waste-usd", "USD", _amount, "The same in USD, at list price."),
+)
 
 
 def _gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,6 +129,7 @@ def _gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     question: Question,
     strict: bool | None,
     ignore: frozenset[str],

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "cache": "otel_ctx_cli.cache",
     "diff": "otel_ctx_cli.diff",
     "findings": "otel_ctx_cli.findings",
+    "compare": "otel_ctx_cli.compare",
     "check": "otel_ctx_cli.check",
     "explain": "otel_ctx_cli.explain",
     "rules": "otel_ctx_cli.rules",
