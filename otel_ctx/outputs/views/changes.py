@@ -90,8 +90,10 @@ def changes(before: Analysis, after: Analysis, tolerance: float = 0.01) -> Chang
         pairs.append(Pair(b, a, (len(mine), len(others)), _figures(*sides, tolerance)))
         same_old += sides[0]
         same_new += sides[1]
-    judged = (same_old, same_new) if same_old else (before.readings, after.readings)
-    figures = _figures(*judged, tolerance)
+    if same_old:
+        figures = _figures(same_old, same_new, tolerance)
+    else:
+        figures = _figures(before.readings, after.readings, tolerance)
     found = _findings(before.findings, after.findings)
     return Changes(
         summary("before", before.readings),
@@ -282,16 +284,10 @@ def _by_place(found: Sequence[Finding]) -> dict[tuple[str, str], list[Finding]]:
 def rows(found: Changes) -> Iterable[tuple[str, str, float | None, float | None]]:
     """(name, unit, before, after) of all calls."""
     b, a = found.before, found.after
-    names = (
-        ("calls", "tokens"),
-        ("conversations", "tokens"),
-        ("peak depth", "tokens"),
-        ("tokens in", "tokens"),
-    )
-    old = (b.calls, b.conversations, b.peak, b.input)
-    new = (a.calls, a.conversations, a.peak, a.input)
-    for (name, unit), x, y in zip_longest(names, old, new):
-        yield name, unit, x, y
+    yield "calls", "tokens", b.calls, a.calls
+    yield "conversations", "tokens", b.conversations, a.conversations
+    yield "peak depth", "tokens", b.peak, a.peak
+    yield "tokens in", "tokens", b.input, a.input
     yield "cache hit ratio", "share", b.hit_ratio, a.hit_ratio
     yield "billed again", "tokens", b.wasted, a.wasted
     yield "cost at list price", "usd", b.usd, a.usd
