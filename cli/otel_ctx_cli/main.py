@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "explain": "otel_ctx_cli.explain",
     "rules": "otel_ctx_cli.rules",
     "view": "otel_ctx_cli.view",
+    "watch": "otel_ctx_cli.watching",
     "doctor": "otel_ctx_cli.doctor",
     "env": "otel_ctx_cli.env",
     "demo": "otel_ctx_cli.demo",
