@@ -33,22 +33,19 @@ def show(source: Source, name: str, looks: Iterator[tuple[bool, float]]) -> None
         _keys() as pressed,
         Live(console=console, screen=True, auto_refresh=False, transient=True) as live,
     ):
-        due, size = 0.0, (0, 0)
+        due, drawn = 0.0, None
         while True:
-            new, now = False, time.monotonic()
-            if now >= due:
+            new = False
+            if time.monotonic() >= due:
                 new, rest = next(looks)
                 due = time.monotonic() + rest
                 source.board.fresh.clear()
-            if new or size != (size := _size()) or due - now > 1:
-                live.update(_frame(source, name, *size), refresh=True)
+            now = shutil.get_terminal_size((80, 24)), source.note
+            if new or now != drawn:
+                drawn = now
+                live.update(_frame(source, name, *now[0]), refresh=True)
             if pressed(_KEY) in ("q", "Q"):
                 return
-
-
-def _size() -> tuple[int, int]:
-    columns, lines = shutil.get_terminal_size((80, 24))
-    return columns, lines
 
 
 def _frame(source: Source, name: str, width: int, height: int) -> Text:
