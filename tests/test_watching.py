@@ -356,7 +356,9 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self._tmux = ["tmux", "-f", os.devnull, "-S", str(folder / "tmux")]
-        environment = f"-u LINES -u COLUMNS -u NO_COLOR PYTHONPATH={ROOT}:{ROOT / 'cli'} PS1='$ ' TERM=screen-256color"
+        environment = (
+            f"-u LINES -u COLUMNS -u NO_COLOR PYTHONPATH={ROOT}:{ROOT / 'cli'} PS1='$ ' TERM=screen-256color"
+        )
         self.run("new-session", "-d", "-x", "100", "-y", "20", f"env {environment} /bin/sh")
 
     def run(self, *args: str) -> str:

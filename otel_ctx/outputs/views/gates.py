@@ -48,7 +48,9 @@ class Gates:
     max_waste_usd: float | None = None
 
     def asked(self) -> tuple[str, ...]:
-        return tuple(f.name for f in fields(self) if getattr(self, f.name) not in (None, False))
+        """Names. A bound of 0 is one."""
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return tuple(name for name, value in values if value is not None and value is not False)
 
 
 def gates_of(given: Mapping[str, Any]) -> Gates:
