@@ -26,6 +26,9 @@ import otel_ctx
 from otel_ctx.errors import SettingError
 from otel_ctx.model import Analysis
 from otel_ctx.outputs import junit
+from otel_ctx.outputs.escape import cells
+from otel_ctx.outputs.text.gates import WORDS, verdicts
+from otel_ctx.outputs.text.layout import plain
 from otel_ctx.outputs.views.gates import Gates, Verdict, gates_of, judge
 from otel_ctx.outputs.views.selection import Selection, narrowed, select
 from otel_ctx_cli.main import main
@@ -120,7 +123,7 @@ def test_what_holds_to_the_token(case: str, gate: dict[str, Any]) -> None:
         ("codex-nocontent", {"stable_prefix": True}, "contents were not recorded"),
         ("codex-nocontent", {"no_eviction": True}, "contents were not recorded"),
         ("codex-nocontent", {"no_dead_schemas": True}, "not seen whole"),
-        ("haystack", {"max_context": 10**9}, "neither reported their input nor recorded all of it"),
+        ("haystack", {"max_context": 10**9}, "no input is reported"),
     ],
 )
 def test_what_was_not_seen_is_no_pass(case: str, gate: dict[str, Any], why: str) -> None:
@@ -175,6 +178,35 @@ def test_an_estimate_near_the_bound_is_neither() -> None:
     ]
 
     assert results == ["fail", "not_checked", "not_checked", "pass"]
+
+
+@pytest.mark.parametrize("broken", ["zero", "conflict"])
+def test_numbers_that_cannot_be_are_no_pass(broken: str) -> None:
+    whole = analysis("mended")
+    first = whole.readings[0]
+    usage = replace(
+        first.call.usage, **({"input": 0} if broken == "zero" else {"conflicts": ("1 or 2 tokens",)})
+    )
+    wrong = replace(
+        first,
+        call=replace(first.call, usage=usage),
+        context=replace(first.context, usage=usage.input),
+    )
+    seen = replace(whole, readings=(wrong, *whole.readings[1:]))
+    found = judge(seen, seen, Gates(max_context=10**9, max_percent=100, min_hit_ratio=0, max_growth=10**9))
+
+    assert {v.gate: v.result for v in found} == dict.fromkeys(
+        ("max_context", "max_percent", "max_growth", "min_hit_ratio"), "not_checked"
+    )
+
+
+def test_a_window_that_was_exceeded_fails_whatever_was_counted() -> None:
+    whole = analysis("mended")
+    refused = replace(whole.readings[3], findings=("window_exceeded",))
+    seen = replace(whole, readings=(*whole.readings[:3], refused))
+    (found,) = judge(seen, seen, Gates(max_percent=100))
+
+    assert (found.result, found.calls) == ("fail", (refused.call.id,))
 
 
 def test_silence_about_the_cache_is_no_miss_and_no_hit() -> None:
@@ -302,7 +334,7 @@ def test_a_wider_bound_never_makes_it_worse(
 
     assert _RANK[results[0].result] <= _RANK[results[1].result]
     assert all(v.told for v in results)
-    assert all(v.calls for v in results if v.result == "fail" and gate != "min_hit_ratio")
+    assert all(v.calls for v in results if v.result != "pass")
 
 
 @pytest.mark.parametrize("case", ["demo", *CASES])
@@ -473,7 +505,18 @@ def test_what_was_not_checked_fails_unless_it_is_let_through() -> None:
     assert "PASS" not in lenient.stdout
 
 
-# ---- files
+# ---- files and lines
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize("case", ["demo", *CASES])
+def test_every_line_fits(case: str, width: int) -> None:
+    asked = Gates(*(0 if f.default is None else True for f in fields(Gates)))
+    found = judge(analysis(case), analysis(case), asked)
+    lines = [plain(one) for one in verdicts(found, True, width)]
+
+    assert all(cells(one) <= width for one in lines)
+    assert sum(one.startswith(tuple(WORDS.values())) for one in lines) == len(fields(Gates))
 
 
 def test_json_and_junit_say_the_same(tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 import otel_ctx
 from otel_ctx.model import Analysis
 from otel_ctx.outputs import data
+from otel_ctx.outputs.escape import cells
+from otel_ctx.outputs.text.changes import changes as lines
+from otel_ctx.outputs.text.layout import plain
 from otel_ctx.outputs.views.changes import Changes, changes
 from otel_ctx.outputs.views.selection import Selection, narrowed, select
 from otel_ctx_cli.main import main
@@ -163,6 +166,15 @@ def test_json_and_markdown(tmp_path: Path) -> None:
     assert "| cache hit ratio | 0.0% | 81.9% | 🟢 better |" in text
     assert "- **gone** error `volatile_prefix` at `system[0]`, 23,979 tokens" in text
     assert all(line.count("|") == 5 for line in text.splitlines() if line.startswith("|"))
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_every_line_fits(width: int, verbose: int) -> None:
+    for before, after in ((DEMO, BROKEN), (MENDED, DEMO), (*dump("oi-anthropic-sessions"), DEMO)):
+        found = changes(analysis(before), analysis(after))
+        drawn = [plain(one) for one in lines(found, ("before.jsonl", "x" * 200), width, verbose)]
+        assert all(cells(one) <= width for one in drawn)
 
 
 def test_no_prompt_text(tmp_path: Path) -> None:

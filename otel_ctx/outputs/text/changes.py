@@ -10,6 +10,7 @@ from otel_ctx.outputs.text.layout import (
     Line,
     Run,
     Style,
+    fit,
     heading,
     line,
     many,
@@ -42,6 +43,11 @@ _PAIRS = (
 
 
 def changes(found: Changes, names: tuple[str, str], width: int, verbose: int) -> Iterator[Line]:
+    for one in _lines(found, names, width, verbose):
+        yield fit(one, width)
+
+
+def _lines(found: Changes, names: tuple[str, str], width: int, verbose: int) -> Iterator[Line]:
     yield line(Run("before  ", "dim"), Run(escape(names[0]), "strong"))
     yield line(Run("after   ", "dim"), Run(escape(names[1]), "strong"))
     matched = sum(p.matched for p in found.pairs)

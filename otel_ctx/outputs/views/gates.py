@@ -200,11 +200,14 @@ def _others(count: int) -> str:
 # ---- depth
 
 
+_NO_SIZE = "no input is reported, or in numbers that contradict each other, and the text was not seen whole"
+
+
 def _size(r: Reading) -> tuple[Fraction, Fraction] | None:
     """Between what the depth lies: one number where the provider reports it."""
-    usage = r.context.usage
-    if usage is None:
-        return None
+    usage, call = r.context.usage, r.call
+    if usage is None or call.usage.conflicts or (usage == 0 and len(call.prompt)):
+        return None  # 0 beside a prompt is no report
     if r.context.usage_method == "exact":
         return Fraction(usage), Fraction(usage)
     return usage * _LEAST_TRUE, usage / _LEAST_TRUE
@@ -249,7 +252,7 @@ def _max_context(scene: _Scene, bound: int) -> _Found:
         [(r, _size(r)) for r in scene.readings],
         lambda r: f"{_tokens(r)} at {scene.at(r)}",
         lambda r: float(r.context.usage or 0),
-        "neither reported their input nor recorded all of it",
+        _NO_SIZE,
     )
 
 
@@ -259,7 +262,7 @@ def _tokens(r: Reading) -> str:
 
 def _max_percent(scene: _Scene, bound: float) -> _Found:
     exceeded = [r for r in scene.readings if "window_exceeded" in r.findings]
-    if exceeded and bound < 100:
+    if exceeded and bound <= 100:
         told = f"the window was exceeded at {scene.at(exceeded[0])}{_others(len(exceeded) - 1)}"
         return _Found(failed=told, calls=_ids(exceeded))
     blind = [r for r in scene.readings if r.context.usage is not None and not r.context.limit]
@@ -278,9 +281,7 @@ def _max_percent(scene: _Scene, bound: float) -> _Found:
         [(r, between(r)) for r in scene.readings],
         lambda r: f"{share(r):.1f}% ({_tokens(r)} of {r.context.limit:,}) at {scene.at(r)}",
         share,
-        f"the window of {models} is not known; --limit MODEL=TOKENS tells it"
-        if blind
-        else "neither reported their input nor recorded all of it",
+        f"the window of {models} is not known; --limit MODEL=TOKENS tells it" if blind else _NO_SIZE,
     )
 
 
@@ -435,8 +436,8 @@ def _no_dead_schemas(scene: _Scene, _: bool) -> _Found:
 
 def _min_hit_ratio(scene: _Scene, bound: float) -> _Found:
     billed = [r for r in scene.readings if not _refused(r)]
-    dark = [r for r in billed if r.call.usage.input is None]
-    silent = [r for r in billed if r.call.usage.input is not None and r.call.usage.cache_read is None]
+    dark = [r for r in billed if not r.call.usage.input or r.call.usage.conflicts]
+    silent = [r for r in billed if r.call.usage.input and r.call.usage.cache_read is None]
     whole = sum(r.call.usage.input or 0 for r in billed)
     read = sum(r.call.usage.cache_read or 0 for r in billed)
     unsaid = sum(r.call.usage.input or 0 for r in silent)
@@ -450,7 +451,7 @@ def _min_hit_ratio(scene: _Scene, bound: float) -> _Found:
     if least:
         return _Found(passed=said, value=ratio)
     worst = _worst(scene, billed)
-    return _Found(failed=said + worst, value=ratio, calls=_ids([r for r in billed if r.wasted]))
+    return _Found(failed=said + worst, value=ratio, calls=_ids([r for r in billed if r.wasted] or billed))
 
 
 def _refused(r: Reading) -> bool:
