@@ -692,3 +692,13 @@ def test_a_program_asks_the_same() -> None:
     assert {v.result for v in found} == {"pass"}
     with pytest.raises(SettingError):
         report.check(max_contexts=1)
+
+
+@pytest.mark.parametrize(
+    "case", sorted(p.name for p in CORPUS.iterdir() if re.search("nocontent|hidemessages", p.name))
+)
+def test_without_contents_no_gate_about_text_passes(case: str) -> None:
+    whole = analysis(case)
+    found = judge(whole, whole, Gates(stable_prefix=True, no_eviction=True, no_dead_schemas=True))
+
+    assert {v.result for v in found} == {"not_checked"}
