@@ -42,7 +42,9 @@ TARGETS = frozenset(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text
 DEMO = "examples/support-agent.otlp.jsonl.gz"
 
 # Other people's commands, which nothing here can check.
-FOREIGN = frozenset("cat cd curl eval docker export git grep node npm opentelemetry-instrument pytest zcat".split())
+FOREIGN = frozenset(
+    "cat cd curl eval docker export git grep node npm opentelemetry-instrument pytest zcat".split()
+)
 _LEFT_OUT = ("…", "...")
 
 

@@ -66,6 +66,24 @@ def test_a_run_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_the_library_is_imported_as_it_is(tmp_path: Path) -> None:
+    """pytest would compile it anew, as it does with every plugin's distribution."""
+    (tmp_path / "marking.py").write_text(
+        "import pytest\npytest.register_assert_rewrite('otel_ctx', 'marked')\n"
+    )
+    (tmp_path / "marked.py").write_text("")
+    (tmp_path / "test_it.py").write_text(
+        "import marked, otel_ctx.reports as reports\n"
+        "def test_it():\n"
+        "    assert 'Rewriting' in type(marked.__loader__).__name__\n"
+        "    assert 'Rewriting' not in type(reports.__loader__).__name__\n"
+    )
+    path = os.pathsep.join((str(tmp_path), str(ROOT), str(ROOT / "cli")))
+    done = run(tmp_path, "-p", "marking", PYTHONPATH=path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_what_fails_is_told_without_a_traceback_of_ours(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "from tests.exported import chat, recording\n"
