@@ -20,6 +20,7 @@ from otel_ctx.model import LogRecord, Span
 from otel_ctx.outputs.views.board import Board
 
 _MOST = 64 << 20  # bytes of a request, unpacked
+_LINE = 1 << 12
 _WAITING = 1_000  # requests
 _FORMATS = {"application/x-protobuf": "otlp-protobuf", "application/json": "otlp-json"}
 _PATHS = ("/v1/traces", "/v1/logs")
@@ -112,12 +113,12 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(404, kind)
         if kind not in _FORMATS:  # no web page can send these here unasked
             return self._answer(415, kind)
-        size = self.headers.get("content-length", "")
-        if not size.isdecimal():
-            return self._answer(411, kind)
-        if int(size) > _MOST:
+        try:
+            body = self._body()
+        except OverflowError:
             return self._answer(413, kind)
-        body = self.rfile.read(int(size))
+        except ValueError:
+            return self._answer(400, kind)
         if self.path == _IGNORED:
             return self._answer(200, kind)
         try:
@@ -127,6 +128,30 @@ class _Handler(BaseHTTPRequestHandler):
         except (InputError, ValueError):
             return self._answer(400, kind)
         return self._answer(200, kind)
+
+    def _body(self) -> bytes:
+        """Raises OverflowError where it is too large, ValueError where it does not say how large it is or ends too soon."""
+        if self.headers.get("transfer-encoding", "").strip().lower() != "chunked":
+            return self._exactly(int(self.headers.get("content-length", "")), 0)
+        parts: list[bytes] = []
+        held = 0
+        while size := int(self.rfile.readline(_LINE).partition(b";")[0], 16):
+            parts.append(self._exactly(size, held))
+            held += size
+            self.rfile.readline(_LINE)
+        while self.rfile.readline(_LINE).strip():
+            pass  # trailers
+        return b"".join(parts)
+
+    def _exactly(self, size: int, held: int) -> bytes:
+        if size < 0:
+            raise ValueError
+        if held + size > _MOST:
+            raise OverflowError
+        data = self.rfile.read(size)
+        if len(data) < size:
+            raise ValueError
+        return data
 
     def _answer(self, status: int, kind: str) -> None:
         body = b"{}" if kind == "application/json" and status == 200 else b""
