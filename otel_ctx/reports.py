@@ -23,6 +23,7 @@ from otel_ctx.errors import OtelCtxError
 from otel_ctx.inputs import Batch, Skipped, Store, read
 from otel_ctx.model import Analysis, Conversation, Finding, NotChecked, Reading
 from otel_ctx.outputs.report import Inputs, Source
+from otel_ctx.outputs.views.gates import Verdict, gates_of, judge
 from otel_ctx.outputs.views.selection import Selection, select
 from otel_ctx.outputs.views.summary import Summary, summary
 
@@ -100,6 +101,11 @@ class Report:
         from otel_ctx.outputs.views.sides import difference, side
 
         return difference(side(self.analysis, old), side(self.analysis, new), self.text)
+
+    def check(self, **gates: float | bool | None) -> tuple[Verdict, ...]:
+        """A verdict for each of ``gates``, which are the fields of ``otel_ctx.outputs.views.gates.Gates``:
+        ``report.check(max_context=60_000, stable_prefix=True)``. Raises SettingError for one that is not known."""
+        return judge(self.analysis, self.analysis, gates_of(gates), len(self.inputs.skipped))
 
     def text(self, digest: str) -> str | None:
         """A segment's text by its digest; None where it is not kept."""

@@ -29,6 +29,7 @@ from packaging.utils import canonicalize_name
 
 from otel_ctx.live.gateway.config import config_of, read_file
 from otel_ctx_cli.main import main
+from otel_ctx_cli.project import project
 from tests.example_scripts import run_example
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +43,9 @@ TARGETS = frozenset(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text
 DEMO = "examples/support-agent.otlp.jsonl.gz"
 
 # Other people's commands, which nothing here can check.
-FOREIGN = frozenset("cat cd curl eval docker export git node npm opentelemetry-instrument zcat".split())
+FOREIGN = frozenset(
+    "cat cd curl eval docker export git grep node npm opentelemetry-instrument pytest zcat".split()
+)
 _LEFT_OUT = ("…", "...")
 
 
@@ -140,11 +143,17 @@ def _json(text: str, _: Path) -> None:
         raise AssertionError(f"no JSON: {error}") from None
 
 
-def _toml(text: str, _: Path) -> None:
+def _toml(text: str, folder: Path) -> None:
     try:
-        tomllib.loads(text)
+        document = tomllib.loads(text)
     except ValueError as error:
         raise AssertionError(f"no TOML: {error}") from None
+    if "otelctx" in document.get("tool", {}):
+        (folder / "pyproject.toml").write_text(text)
+        try:
+            project(str(folder / "pyproject.toml")).with_flags({})
+        except click.ClickException as error:
+            raise AssertionError(error.format_message()) from None
 
 
 def _text(_: str, __: Path) -> None:
@@ -156,6 +165,16 @@ def _yaml(text: str, folder: Path) -> None:
     if "\nforward:" in text:  # settings of the gateway
         (folder / "gateway.yaml").write_text(re.sub(r"\$\{env:\w+\}", "x", text))
         config_of(read_file(str(folder / "gateway.yaml")), {})
+    for step in (yaml.safe_load(text) or {}).get(
+        "steps", []
+    ):  # of a workflow that uses the action of this repository
+        place, _, action = step.get("uses", "").partition("/.github/actions/")
+        if place and action:
+            about = yaml.safe_load(
+                (ROOT / ".github/actions" / action.split("@")[0] / "action.yml").read_text("utf-8")
+            )
+            unknown = set(step["with"]) - set(about["inputs"])
+            assert not unknown, f"the action has no input {', '.join(unknown)}"
 
 
 CHECKS: dict[str, Callable[[str, Path], None]] = {
@@ -230,8 +249,9 @@ def _script(arguments: Sequence[str], shown: Sequence[str]) -> None:
 
 def _otelctx(arguments: Sequence[str], folder: Path, shown: Sequence[str], *, runs: bool) -> None:
     files = [a for a in arguments if not a.startswith("-") and re.search(r"[./](?!.*:\d+$)", a)]
-    written = {b for a, b in pairwise(arguments) if a in ("--json", "--html", "--svg", "--md")}
-    if not runs or not all((folder / f).exists() for f in files if f not in written):
+    written = {b for a, b in pairwise(arguments) if a in ("--json", "--html", "--svg", "--md", "--junit")}
+    endless = arguments[:1] == ["watch"]
+    if endless or not runs or not all((folder / f).exists() for f in files if f not in written):
         assert not shown, f"otelctx {shlex.join(arguments)}: shows output, and cannot be run here"
         _parsed(arguments)
         return
@@ -364,6 +384,12 @@ def _anchors(text: str) -> set[str]:
         ("python", "import warnings\nwarnings.warn('old', DeprecationWarning)", "old"),
         ("json", "{", "no JSON"),
         ("toml", "=", "no TOML"),
+        ("toml", "[tool.otelctx.check]\nmax-contxt = 1", "no gate: is max-context meant"),
+        (
+            "yaml",
+            "steps:\n- uses: o/r/.github/actions/check@v1\n  with: {max-contxt: 1}",
+            "no input max-contxt",
+        ),
     ],
 )
 def test_a_wrong_snippet_is_seen(language: str, text: str, why: str, tmp_path: Path) -> None:
@@ -390,6 +416,8 @@ def test_a_wrong_snippet_is_seen(language: str, text: str, why: str, tmp_path: P
         ("python", "import otel_ctx"),
         ("json", "{}"),
         ("toml", "a = 1"),
+        ("yaml", "a: 1"),
+        ("bash", "otelctx watch --otlp"),
         ("text", "a -> b"),
     ],
 )

@@ -38,7 +38,7 @@ _NAMED = 5  # models on one line of stderr
 # ---- options
 
 
-def _kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+def kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     if values:
         from otel_ctx.findings.kinds import KINDS
 
@@ -86,7 +86,7 @@ def _kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "--ignore",
     metavar="KIND[:PATH]",
     multiple=True,
-    callback=_kinds,
+    callback=kinds,
     help="Leave findings of this kind out, at this path only or anywhere (kinds: below).",
 )
 @click.option(

@@ -89,19 +89,19 @@ def question_options(command: Callable[..., Any], paths: str = "PATH...") -> Cal
 # ---- values
 
 
-def _windows(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, int]:
-    windows = {}
+def windows(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, int]:
+    found = {}
     for value in values:
         model, tokens = _pair(value, "MODEL=TOKENS, as in gpt-x=128000 or 'claude-*=200k'")
         unit = _UNITS.get(tokens[-1].lower(), 1)
         digits = tokens[:-1] if unit > 1 else tokens
         try:
-            windows[model] = int(digits.replace(",", "")) * unit
+            found[model] = int(digits.replace(",", "")) * unit
         except ValueError:
             raise click.BadParameter(f"{tokens!r} is no number of tokens, as 128000 and 200k are.") from None
-        if windows[model] <= 0:
+        if found[model] <= 0:
             raise click.BadParameter(f"a window of {tokens} tokens holds nothing.")
-    return windows
+    return found
 
 
 def _models(
@@ -187,7 +187,7 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
         "windows",
         metavar="MODEL=TOKENS",
         multiple=True,
-        callback=_windows,
+        callback=windows,
         help="Context window of a model; * stands for anything.",
     ),
     rules_option,

@@ -28,22 +28,23 @@ def wide() -> int:
     return min(shutil.get_terminal_size((80, 24)).columns, _WIDEST_TABLE)
 
 
-def print_lines(lines: Iterable[Line]) -> None:
+def print_lines(lines: Iterable[Line]) -> bool:
+    """Whether somebody reads on."""
     from otel_ctx.outputs.text.ansi import coloured
     from otel_ctx.outputs.text.layout import plain
 
-    drawn = coloured if _colour() else plain
+    drawn = coloured if colour() else plain
     text = "".join(drawn(line) + "\n" for line in lines)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
         text = text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
-    write(text.encode(encoding))
+    return write(text.encode(encoding))
 
 
-def write(data: bytes) -> None:
-    """``data`` to stdout. That nobody reads on, as in ``otelctx … | head``, is no fault of anyone."""
+def write(data: bytes) -> bool:
+    """``data`` to stdout. That nobody reads on, as in ``otelctx … | head``, is no fault of anyone: then False."""
     stream = sys.stdout.buffer
     try:
         stream.write(data)
@@ -51,9 +52,11 @@ def write(data: bytes) -> None:
     except BrokenPipeError:
         # What is still in the buffer would be tried again, and complained about, at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return False
+    return True
 
 
-def _colour() -> bool:
+def colour() -> bool:
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

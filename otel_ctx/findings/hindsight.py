@@ -21,7 +21,7 @@ _LONG = 200  # characters; shorter texts are alike by chance
 _ALIKE = 0.85  # Jaccard over shingles of five words
 _SHINGLE = 5
 _MOST = 200  # segments of one request that are compared
-_FEW_CALLS = 3  # before a tool is dead, or a lifetime too long
+FEW_CALLS = 3  # before a tool is dead, or a lifetime too long
 _LISTED = 8
 _SECOND = 1_000_000_000
 
@@ -135,7 +135,7 @@ def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
             agents[r.call.service, r.call.agent].append(r)
     for calls in agents.values():
         seen = [r for r in calls if r.call.completeness.status == "full" and r.call.prompt.tools]
-        if len(seen) < _FEW_CALLS or any(r.call.completeness.status != "full" for r in calls):
+        if len(seen) < FEW_CALLS or any(r.call.completeness.status != "full" for r in calls):
             continue  # what was not seen may have called them
         sent: dict[str, list[Segment]] = defaultdict(list)
         for r in seen:
@@ -143,7 +143,7 @@ def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
                 sent[tool.name].append(tool)
         mentioned = _mentioned(calls, text)
         dead = {
-            n: s for n, s in sent.items() if n and len(s) >= _FEW_CALLS and not any(n in t for t in mentioned)
+            n: s for n, s in sent.items() if n and len(s) >= FEW_CALLS and not any(n in t for t in mentioned)
         }
         if not dead:
             continue
@@ -187,7 +187,7 @@ def _mentioned(calls: Sequence[Reading], text: Text) -> set[str]:
 def _overpaid(calls: Sequence[Reading], longer: Longer) -> Iterator[Finding]:
     """The longer lifetime was paid for, and every pause was shorter than the shorter one lasts."""
     written = [r for r in calls if r.call.usage.cache_write_1h]
-    if len(calls) < _FEW_CALLS or not written:
+    if len(calls) < FEW_CALLS or not written:
         return
     known = longer(written[0].call)
     if known is None:

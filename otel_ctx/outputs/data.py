@@ -1,5 +1,6 @@
 """What the commands beside ``analyze`` show, as data: schemas ``otelctx.conversations/1``, ``otelctx.tokens/1``,
-``otelctx.cache/1``, ``otelctx.findings/1`` and ``otelctx.diff/1``. No prompt text unless it is asked for; missing is null."""
+``otelctx.cache/1``, ``otelctx.findings/1``, ``otelctx.diff/1``, ``otelctx.check/1`` and ``otelctx.compare/1``. No prompt text
+unless it is asked for; missing is null."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from typing import Any
 
 from otel_ctx.model import Analysis, CacheTokens, Conversation, Finding, Reading, Segment
 from otel_ctx.outputs.report import conversation_of, finding_of, name_of
+from otel_ctx.outputs.views.changes import Changes, Figure
 from otel_ctx.outputs.views.compare import Row
+from otel_ctx.outputs.views.gates import Verdict
 from otel_ctx.outputs.views.listing import Entry
 from otel_ctx.outputs.views.prefix_map import prefix_map
 from otel_ctx.outputs.views.sides import Difference, Side
@@ -125,6 +128,26 @@ def findings(found: Sequence[Finding], analysis: Analysis, *, include_text: bool
     }
 
 
+def check(found: Sequence[Verdict], analysis: Analysis, *, strict: bool, passed: bool) -> dict[str, Any]:
+    return {
+        "schema": "otelctx.check/1",
+        "passed": passed,
+        "strict": strict,
+        "calls": len(analysis.readings),
+        "gates": [
+            {
+                "gate": v.gate,
+                "bound": v.bound,
+                "result": v.result,
+                "value": None if v.value is None else round(v.value, 8),
+                "told": v.told,
+                "calls": list(v.calls),
+            }
+            for v in found
+        ],
+    }
+
+
 # ---- two sides
 
 
@@ -174,3 +197,46 @@ def _segment(s: Segment | None, size: int | None) -> dict[str, Any] | None:
         "tokens": size,
         "digest": s.digest,
     }
+
+
+# ---- two dumps
+
+
+def changes(found: Changes) -> dict[str, Any]:
+    return {
+        "schema": "otelctx.compare/1",
+        "before": _summary(found.before),
+        "after": _summary(found.after),
+        "same_turns": {
+            "calls": found.same_calls,
+            "conversations": sum(p.matched for p in found.pairs),
+            "figures": [_figure(f) for f in found.figures],
+        },
+        "conversations": [
+            {
+                "before": None if p.before is None else p.before.id,
+                "after": None if p.after is None else p.after.id,
+                "turns": list(p.turns),
+                "figures": [_figure(f) for f in p.figures],
+            }
+            for p in found.pairs
+        ],
+        "findings": [
+            {
+                "change": f.change,
+                "kind": f.kind,
+                "place": f.place or None,
+                "severity": f.severity,
+                "title": f.title,
+                "before": {"calls": f.calls[0], "tokens": f.tokens[0]},
+                "after": {"calls": f.calls[1], "tokens": f.tokens[1]},
+            }
+            for f in found.findings
+        ],
+        "worse": list(found.worse),
+    }
+
+
+def _figure(f: Figure) -> dict[str, Any]:
+    old, new = (None if v is None else round(v, 8) for v in (f.before, f.after))
+    return {"figure": f.name, "before": old, "after": new, "judged": f.judged or None}
