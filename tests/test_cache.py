@@ -233,6 +233,39 @@ def test_a_setting_that_loses_the_messages() -> None:
     )
 
 
+def test_an_image_that_comes_or_goes_loses_the_messages_and_keeps_what_stands_before_them() -> None:
+    provider = Provider()
+    provider.ask(call([("system", 2000, "5m", "system"), ("question", 3000, "5m")]))
+    now = call(
+        [
+            ("system", 2000, "5m", "system"),
+            ("question", 3000),
+            ("image", 500, "", "image"),
+            ("and", 100, "5m"),
+        ],
+        at=10,
+        usage=Usage(input=5600, cache_read=2000, cache_write=3600, cache_write_1h=0),
+    )
+    access = provider.ask(now)
+
+    assert access.predicted is not None
+    assert access.predicted.read == 2000
+    assert (access.otherwise, access.note, access.lost) == (
+        "parameters_changed",
+        "An image was added or taken away.",
+        3000,
+    )
+
+
+def test_images_that_stay_lose_nothing() -> None:
+    system: Block = ("system", 2000, "5m", "system")
+    image: Block = ("image", 500, "", "image")
+    provider = Provider()
+    provider.ask(call([system, image, ("question", 3000, "5m")]))
+
+    assert provider.read(call([system, image, ("question", 3000), ("more", 100, "5m")], at=10)) == 5500
+
+
 # ---- Anthropic: markers that only usage tells
 
 

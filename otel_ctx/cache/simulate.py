@@ -201,6 +201,8 @@ class _Run:
         common = self._common(old, at) if both and follows else None
         again = self._resent(old, at) if common is not None else 0
         kept = self._walk(previous, shared)
+        if self.path is not None:
+            self.images = self.path.kinds.count(_IMAGE)
         if both and follows and common is None and kept < length and self.path is not None:
             common = self._of_old(self.path.ends[kept], old)
         elif both and follows and common is None and past is not None and relation == "continues":
