@@ -31,6 +31,7 @@ class Facts:
     seen: bool  # the text of both calls
     reported: bool
     proven: bool  # the cache is known to be told of: a count stands there, or an earlier call had one
+    dropped: int  # tokens of thinking that the provider takes out by its rule
     shrunk: bool  # the prompt is smaller than its text says, or than the one before
     expected: int
     slack: int
@@ -48,7 +49,7 @@ class Facts:
 
 
 def verdict(f: Facts) -> Verdict:
-    for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _marker, _server):
+    for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _settings, _thinking, _marker, _server):
         found = judge(f)
         if found is not None:
             return found
@@ -101,10 +102,21 @@ def _unseen(f: Facts) -> Verdict | None:
     return Verdict(otherwise="unknown") if told else Verdict()
 
 
+def _settings(f: Facts) -> Verdict | None:
+    if not f.parameters:
+        return None
+    return Verdict(otherwise="parameters_changed", sure=_by(f, "reported"), note=f.parameters)
+
+
+def _thinking(f: Facts) -> Verdict | None:
+    """The blocks that a user's new message takes out are documented, and so is the loss from the first of them on."""
+    if not f.dropped:
+        return None
+    return Verdict(otherwise="server_side_rewrite_suspected", sure="reported" if f.reported else "predicted")
+
+
 def _marker(f: Facts) -> Verdict | None:
     """Where the markers stand. None where they cover what could have been read."""
-    if f.parameters:
-        return Verdict(otherwise="parameters_changed", sure=_by(f, "reported"), note=f.parameters)
     if f.mechanism.style != "marked" or f.marker is None:
         return None
     sure: Evidence = "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"

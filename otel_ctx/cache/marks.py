@@ -42,7 +42,7 @@ def marks_of(
     place = path.nearest(end) if path is not None and end else 0
     if visible and path is not None:
         usual = next(iter(mech.lifetimes), None)
-        places = tuple((i + 1, usual if m == "default" else m) for i, m in visible)
+        places = tuple((i + 1, usual if m == "default" else m) for i, m in visible[-mech.most_marks :])
         if place > places[-1][0]:  # the automatic one, at the end
             places += ((place, _lifetime(usage, lifetime_before)),)
         end = end or path.ends[places[-1][0]]

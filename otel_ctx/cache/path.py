@@ -15,8 +15,11 @@ import xxhash
 from otel_ctx.model import KIND_INDEX, Prompt, Segment
 
 _SEED = 0
+_FRAME = 64  # tokens around a message
+_COUNTED_TO = 0.25  # counts of another tokenizer are as near as that
 _HIDDEN = 1.5  # a prompt this much larger than what was counted has something in front that was not recorded
-_RUNS = (KIND_INDEX["tool_call"], KIND_INDEX["tool_result"])  # a run of one of them is one position
+_RUNS = (KIND_INDEX["tool_call"], KIND_INDEX["tool_result"])  # a run of one of them may be one position
+_USER, _THINKING, _IMAGE = KIND_INDEX["user"], KIND_INDEX["thinking"], KIND_INDEX["image"]
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +31,10 @@ class Path:
     ends: array[int] = field(default_factory=lambda: array("q", (0,)))
     positions: array[int] = field(default_factory=lambda: array("L", (0,)))
     kinds: bytearray = field(default_factory=bytearray)
+    tools: int = 0
     head: int = 0  # how many of the segments are tools and system prompt
+    thought: int | None = None  # the first segment of thinking that still stands before the model
+    dropped: int = 0  # tokens of thinking that stood there before this prompt, and no longer do
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -36,6 +42,10 @@ class Path:
     @property
     def total(self) -> int:
         return self.ends[-1]
+
+    @property
+    def images(self) -> int:
+        return self.kinds.count(_IMAGE)
 
     def nearest(self, tokens: int) -> int:
         """How many segments end nearest to a place in tokens."""
@@ -50,36 +60,76 @@ class Path:
         return low - 1 if low and tokens - ends[low - 1] < ends[low] - tokens else low
 
     def follow(
-        self, prompt: Prompt, shared: int | None, total: int | None, factor: float, unseen: bool
+        self,
+        prompt: Prompt,
+        shared: int | None,
+        total: int | None,
+        factor: float,
+        *,
+        unseen: bool = False,
+        runs: bool = True,
+        drops: bool = False,
+        read: int | None = None,
     ) -> int:
         """Become the path of ``prompt``, of which ``shared`` segments stand here already (None: find out). ``total`` is the
-        reported input; ``factor`` turns counts into the provider's tokens; ``unseen``: a section was not recorded.
-        Returns how many segments were kept."""
+        reported input; ``factor`` turns counts into the provider's tokens; ``unseen``: a section was not recorded; ``runs``:
+        a run of calls or of results is one position; ``drops``: a user's new message takes out the thinking before it, by the
+        rule; ``read``: the reported tokens that came from the cache. Returns how many segments were kept."""
         if shared is None:
             shared = self._shared(prompt)
-        del (
-            self.keys[shared + 1 :],
-            self.ends[shared + 1 :],
-            self.positions[shared + 1 :],
-            self.kinds[shared:],
-        )
-        new = prompt.since(shared)
+        kept, new = shared, prompt.since(shared)
+        thought = self.thought if self.thought is not None and self.thought < shared else None
+        asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0) if drops else 0
+        self.dropped = 0
+        if asked and thought is not None:
+            gone = [i for i in range(thought, shared) if self.kinds[i] == _THINKING]
+            dropped = sum(self.ends[i + 1] - self.ends[i] for i in gone)
+            if self._still(thought, dropped, new, shared, total, factor, read):
+                asked = 0
+            else:
+                self.dropped = dropped
+                kept, new, thought = thought, prompt.since(thought), None
+        del self.keys[kept + 1 :], self.ends[kept + 1 :], self.positions[kept + 1 :], self.kinds[kept:]
         key, position = self.keys[-1], self.positions[-1]
         last = self.kinds[-1] if self.kinds else -1
-        for s in new:
-            key = _next(key, s)
+        for i, s in enumerate(new, kept):
             kind = KIND_INDEX[s.kind]
-            position += not (kind == last and kind in _RUNS)
-            last = kind
+            if kind != _THINKING or i >= asked:
+                key = _next(key, s)
+                position += not (runs and kind == last and kind in _RUNS)
+                last = kind
+                if kind == _THINKING and thought is None:
+                    thought = i
             self.keys.append(key)
             self.positions.append(position)
             self.kinds.append(kind)
-        self.head = len(prompt.tools) + len(prompt.system)
+        self.thought, self.tools = thought, len(prompt.tools)
+        self.head = self.tools + len(prompt.system)
         system = KIND_INDEX["system"]
         while self.head < len(self.kinds) and self.kinds[self.head] == system:
             self.head += 1
-        self._measure(new, total, factor, unseen)
+        self._measure(
+            new, [s.kind == "thinking" and i < asked for i, s in enumerate(new, kept)], total, factor, unseen
+        )
         return shared
+
+    def _still(
+        self,
+        thought: int,
+        dropped: int,
+        new: Sequence[Segment],
+        shared: int,
+        total: int | None,
+        factor: float,
+        read: int | None,
+    ) -> bool:
+        """Does usage say that the thinking still stands there, whatever the rule says?"""
+        if read is not None and read > self.ends[thought] + _FRAME:
+            return True  # it was read
+        if total is None or any(s.tokens is None for s in new):
+            return False
+        added = sum(s.tokens or 0 for s in new if s.kind != "thinking") * factor
+        return dropped > _COUNTED_TO * added and self.ends[shared] + added - total < dropped / 2
 
     def _shared(self, prompt: Prompt) -> int:
         key, n = _SEED, 0
@@ -90,10 +140,12 @@ class Path:
             n += 1
         return n
 
-    def _measure(self, new: Sequence[Segment], total: int | None, factor: float, unseen: bool) -> None:
-        counts = [s.tokens or 0 for s in new]
+    def _measure(
+        self, new: Sequence[Segment], gone: Sequence[bool], total: int | None, factor: float, unseen: bool
+    ) -> None:
+        counts = [0 if out else s.tokens or 0 for s, out in zip(new, gone, strict=True)]
         counted, base = sum(counts) * factor, self.ends[-1]
-        media = [i for i, s in enumerate(new) if s.tokens is None]
+        media = [i for i, s in enumerate(new) if s.tokens is None and not gone[i]]
         rest = counted if total is None else float(total - base)
         if (
             total is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.model import Call
 from otel_ctx.rules import Family, Rules
@@ -25,6 +27,12 @@ def settings_of(call: Call, family: Family | None, mech: Mechanism, rules: Rules
     if mech.style == "endings":
         within.add("tool_choice")
     return tuple(p for p in call.parameters if p[0] in within)
+
+
+def losing(settings: Settings, section: Literal["tools", "system"], rules: Rules) -> Settings:
+    """Those of a marked prefix whose change loses ``section`` too. Where that depends on the model, it is kept."""
+    found = ((p, rules.invalidated_by(p[0])) for p in settings)
+    return tuple(p for p, row in found if row is not None and getattr(row, section) == "lost")
 
 
 def changed(before: Settings, now: Settings) -> str:

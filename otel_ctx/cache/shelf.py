@@ -14,23 +14,34 @@ WALK = 256  # boundaries of a new prompt at which an entry is looked for
 
 
 class Shelf:
-    """``scope``: whose cache it is; ``settings``: those of the request that are part of what is cached; ``images``: how
-    many its prompt has."""
+    """``scope``: whose cache it is; ``settings``: those of the request that are part of what is cached, of its ``tools``, of
+    its ``system`` prompt, of all."""
 
     def __init__(
-        self, store: Store, mech: Mechanism, path: Path, scope: str, settings: Settings, images: int, now: int
+        self,
+        store: Store,
+        mech: Mechanism,
+        path: Path,
+        now: int,
+        scope: str,
+        settings: Settings,
+        tools: Settings = (),
+        system: Settings = (),
     ) -> None:
         self._store, self._mech, self._path, self._now = store, mech, path, now
-        self._head = path.head if mech.style == "marked" else 0
-        self._head_scope = scope
-        own = f"{scope}\0{settings}" if settings else scope
-        if mech.style == "marked" and (settings or images):
-            own = f"{scope}\0{settings}\0{images}"
-        self._scope = own
+        marked, images = mech.style == "marked", path.images
+        self._tools_end, self._head_end = (path.tools, path.head) if marked else (0, 0)
+        self._tools = f"{scope}\0{tools}" if tools else scope
+        self._head = f"{scope}\0{system}" if system else scope
+        self._all = f"{scope}\0{settings}" if settings else scope
+        if marked and images:  # one that comes or goes anywhere loses all messages
+            self._all = f"{scope}\0{settings}\0{images}"
 
     def _scope_at(self, place: int) -> str:
         """What the settings of a request lose does not lie in one place with what they keep."""
-        return self._head_scope if place <= self._head else self._scope
+        if place > self._head_end:
+            return self._all
+        return self._head if place > self._tools_end else self._tools
 
     def _get(self, place: int) -> Entry | None:
         return self._store.get(self._scope_at(place), self._path.keys[place])

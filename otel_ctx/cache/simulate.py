@@ -12,17 +12,16 @@ from otel_ctx.cache.mechanism import Lifetime, Mechanism, mechanism_of
 from otel_ctx.cache.past import Past
 from otel_ctx.cache.path import Path
 from otel_ctx.cache.resent import cleared
-from otel_ctx.cache.settings import Settings, changed, settings_of
+from otel_ctx.cache.settings import changed, losing, settings_of
 from otel_ctx.cache.shelf import WALK, Shelf
 from otel_ctx.cache.slack import slack
 from otel_ctx.cache.store import Entry, Store
-from otel_ctx.model import KIND_INDEX, Access, Break, CacheTokens, Call, Outcome, Relation, Tokens
+from otel_ctx.model import Access, Break, CacheTokens, Call, Outcome, Relation, Tokens
 from otel_ctx.rules import Family, Rules
 from otel_ctx.rules.names import normalise_model_id
 
 _KEEP_SECONDS = 86_400  # no published lifetime is longer
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
-_IMAGE = KIND_INDEX["image"]
 _ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
 _UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
 
@@ -113,6 +112,7 @@ class _Run:
         self.marks = NO_MARKS
         self.entry: Entry | None = None
         self.cleared = 0  # tokens that the provider took out
+        self.dropped = 0  # of thinking, by its rule
 
     # ---- the question
 
@@ -129,15 +129,16 @@ class _Run:
         if both and follows and common is None and kept < length and self.path is not None:
             common = self._of_old(self.path.ends[kept], old)
         elif both and follows and common is None and past is not None and relation == "continues":
+            self.dropped = self.path.dropped if self.path is not None else 0
             new = self.call.prompt.since(kept)
-            self.cleared = cleared(past.total, self.total, new, self.tokens.factor)
+            self.cleared = self.dropped or cleared(past.total, self.total, new, self.tokens.factor)
         ttl = past.ttl if past is not None else None
         self.marks = marks_of(self.mech, usage, self.total, self.visible, self.path, ttl)
         expected, entry = self._expected(follows, both, common, again, relation)
         if entry is not None and follows and relation != "repeats":
             # what is continued had been answered, whatever the clocks say
             entry.ready = min(entry.ready, self.now)
-        predicted = self._predict(relation, follows, common, kept)
+        predicted = self._predict(relation, follows, at, common, kept)
         could, expected = expected, self.mech.readable(expected, self.hidden)
         actual = usage.cache_read if usage.cache_read is not None else predicted.read if predicted else None
         told = common is None or expected == (past.total if past is not None else None)
@@ -181,16 +182,22 @@ class _Run:
             known = min(shared, len(path))
         if path is None:
             path, known = Path(), 0
-        lost = self.call.completeness.lost
+        lost, mech = self.call.completeness.lost, self.mech
         kept = path.follow(
             self.call.prompt,
             known,
             self.call.usage.input,
             self.tokens.factor,
-            "tools" in lost or "system" in lost,
+            unseen="tools" in lost or "system" in lost,
+            runs=mech.runs,
+            drops=mech.drops_thinking,
+            read=self.call.usage.cache_read,
         )
-        self.path, self.images = path, path.kinds.count(_IMAGE)
-        self.shelf = Shelf(self.sim.store, self.mech, path, self.scope, self.settings, self.images, self.now)
+        own, rules = self.settings, self.sim.rules
+        marked = own if mech.style == "marked" else ()
+        tools, system = losing(marked, "tools", rules), losing(marked, "system", rules)
+        self.path, self.images = path, path.images
+        self.shelf = Shelf(self.sim.store, mech, path, self.now, self.scope, own, tools, system)
         return kept
 
     # ---- what could have been read
@@ -229,13 +236,20 @@ class _Run:
     # ---- the simulation
 
     def _predict(
-        self, relation: Relation, follows: bool, common: int | None, kept: int
+        self, relation: Relation, follows: bool, at: Break | None, common: int | None, kept: int
     ) -> CacheTokens | None:
         path, shelf, mech = self.path, self.shelf, self.mech
         if path is None or shelf is None or self.family is None:
             return None
         if mech.style == "marked" and self.marks.asked is None:
             return None
+        if (
+            follows
+            and common is None
+            and kept < path.head
+            and self.call.completeness.lost & {"tools", "system"}
+        ):
+            return None  # a section that was cut is another one each time
         if mech.style in ("marked", "endings"):
             read = shelf.from_marks(self.marks)
             end = self.total if mech.style == "endings" else min(self.marks.end or 0, self.total)
@@ -280,6 +294,7 @@ class _Run:
                 seen=both or (past is None and self.seen),
                 reported=self.call.usage.cache_read is not None,
                 proven=not implied or learned.has_told(self.call.service, self.scope),
+                dropped=self.dropped,
                 shrunk=past is not None and (self.total < past.total or self.cleared > 0),
                 expected=expected,
                 slack=spare,
