@@ -11,6 +11,7 @@ from otel_ctx.model import Call, Cost
 from otel_ctx.rules import Price, Rules
 from otel_ctx.rules.names import normalise_model_id
 
+_OF_THE_CACHE = {"cache_read", "cache_write", "cache_write_1h"}
 _MILLION = 1_000_000
 _SECOND = 1_000_000_000
 
@@ -68,12 +69,28 @@ def prices_of(
     price = rules.price(call.model, call.platform or call.provider)
     tokens = call.usage.input or 0
     if price is not None:
-        return price.at(tokens), "maker" if price.elsewhere else "table"
+        return _completed(price.at(tokens), call, rules), "maker" if price.elsewhere else "table"
     provider = rules.provider_of(call.platform or call.provider, call.model)
     found = _package_price(
         normalise_model_id(call.model), provider, call.start_unix_nano // (86_400 * _SECOND)
     )
-    return (found.at(tokens), "package") if found is not None else None
+    return (_completed(found.at(tokens), call, rules), "package") if found is not None else None
+
+
+def _completed(usd: Mapping[str, float], call: Call, rules: Rules) -> Mapping[str, float]:
+    """With the classes that have no price of their own: the input's, times what the rule of the cache says."""
+    if _OF_THE_CACHE <= usd.keys():
+        return usd
+    family = rules.model(call.model, call.platform or call.provider)
+    if family is None:
+        return usd
+    writes = family.write_multiplier
+    times = {
+        "cache_read": family.read_multiplier,
+        "cache_write": next(iter(writes.values()), None),
+        "cache_write_1h": writes.get("1h"),
+    }
+    return {**{name: usd["input"] * n for name, n in times.items() if n is not None}, **usd}
 
 
 def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from otel_ctx.cache.cause import Facts, Verdict, verdict
+from otel_ctx.cache.confirmed import confirm
 from otel_ctx.cache.learned import Learned
 from otel_ctx.cache.marks import NO_MARKS, marks_of
 from otel_ctx.cache.mechanism import Lifetime, Mechanism, mechanism_of
@@ -65,7 +66,8 @@ class Simulator:
         place = conversation, call.agent
         past = self._pasts.pop(place, None)
         run = _Run(self, call, total, tokens, past)
-        access = run.judge(relation, previous, old, shared, at)
+        same_model = past is None or past.scope == run.scope
+        access = confirm(run.judge(relation, previous, old, shared, at), call.diagnosis, total, same_model)
         self._pasts[place] = run.left()
         if len(self._pasts) > self._most:
             self._pasts.popitem(last=False)
@@ -243,12 +245,7 @@ class _Run:
             return None
         if mech.style == "marked" and self.marks.asked is None:
             return None
-        if (
-            follows
-            and common is None
-            and kept < path.head
-            and self.call.completeness.lost & {"tools", "system"}
-        ):
+        if follows and at is None and kept < path.head and self.call.completeness.lost & {"tools", "system"}:
             return None  # a section that was cut is another one each time
         if mech.style in ("marked", "endings"):
             read = shelf.from_marks(self.marks)
