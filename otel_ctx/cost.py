@@ -79,7 +79,7 @@ def prices_of(
 
 def _completed(usd: Mapping[str, float], call: Call, rules: Rules) -> Mapping[str, float]:
     """With the classes that have no price of their own: the input's, times what the rule of the cache says."""
-    if _OF_THE_CACHE <= usd.keys():
+    if usd.keys() >= _OF_THE_CACHE:
         return usd
     family = rules.model(call.model, call.platform or call.provider)
     if family is None:

@@ -78,17 +78,14 @@ class Path:
         if shared is None:
             shared = self._shared(prompt)
         kept, new = shared, prompt.since(shared)
-        thought = self.thought if self.thought is not None and self.thought < shared else None
         asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0) if drops else 0
-        self.dropped = 0
+        standing = self._thinking() if asked else []
+        if asked and self._still(standing, new, shared, asked, total, factor, read):
+            asked, standing = 0, []
+        self.dropped = sum(self.ends[i + 1] - self.ends[i] for i in standing)
+        thought = self.thought if self.thought is not None and self.thought < shared else None
         if asked and thought is not None:
-            gone = [i for i in range(thought, shared) if self.kinds[i] == _THINKING]
-            dropped = sum(self.ends[i + 1] - self.ends[i] for i in gone)
-            if self._still(thought, dropped, new, shared, total, factor, read):
-                asked = 0
-            else:
-                self.dropped = dropped
-                kept, new, thought = thought, prompt.since(thought), None
+            kept, new, thought = thought, prompt.since(thought), None
         del self.keys[kept + 1 :], self.ends[kept + 1 :], self.positions[kept + 1 :], self.kinds[kept:]
         key, position = self.keys[-1], self.positions[-1]
         last = self.kinds[-1] if self.kinds else -1
@@ -113,23 +110,38 @@ class Path:
         )
         return shared
 
+    def _thinking(self) -> list[int]:
+        """The segments of thinking that still stand before the model."""
+        if self.thought is None:
+            return []
+        return [i for i in range(self.thought, len(self.kinds)) if self.kinds[i] == _THINKING]
+
     def _still(
         self,
-        thought: int,
-        dropped: int,
+        standing: Sequence[int],
         new: Sequence[Segment],
         shared: int,
+        asked: int,
         total: int | None,
         factor: float,
         read: int | None,
     ) -> bool:
-        """Does usage say that the thinking still stands there, whatever the rule says?"""
-        if read is not None and read > self.ends[thought] + _FRAME:
+        """Does usage say that the thinking still stands there, whatever the rule says? ``asked``: the place of the user's
+        new message."""
+        inside = [i for i in standing if i < shared]
+        if inside and read is not None and read > self.ends[inside[0]] + _FRAME:
             return True  # it was read
         if total is None or any(s.tokens is None for s in new):
             return False
-        added = sum(s.tokens or 0 for s in new if s.kind != "thinking") * factor
-        return dropped > _COUNTED_TO * added and self.ends[shared] + added - total < dropped / 2
+        before = sum(self.ends[i + 1] - self.ends[i] for i in inside)
+        after = (
+            sum(s.tokens or 0 for i, s in enumerate(new, shared) if s.kind == "thinking" and i < asked)
+            * factor
+        )
+        added = sum(s.tokens or 0 for s in new) * factor - after
+        return (
+            before + after > _COUNTED_TO * added and total - self.ends[shared] - added > (after - before) / 2
+        )
 
     def _shared(self, prompt: Prompt) -> int:
         key, n = _SEED, 0

@@ -128,12 +128,14 @@ class _Run:
         common = past.common(old, at) if past is not None and both and follows else None
         again = past.again(old, self.call, at) if past is not None and common is not None else 0
         kept = self._walk(previous, shared)
-        if both and follows and common is None and kept < length and self.path is not None:
+        dropped = self.dropped = self.path.dropped if self.path is not None and both and follows else 0
+        if both and follows and common is not None:
+            self.cleared = min(dropped, again)
+        elif both and follows and kept < length and self.path is not None:
             common = self._of_old(self.path.ends[kept], old)
-        elif both and follows and common is None and past is not None and relation == "continues":
-            self.dropped = self.path.dropped if self.path is not None else 0
+        elif both and follows and past is not None and relation == "continues":
             new = self.call.prompt.since(kept)
-            self.cleared = self.dropped or cleared(past.total, self.total, new, self.tokens.factor)
+            self.cleared = dropped or cleared(past.total, self.total, new, self.tokens.factor)
         ttl = past.ttl if past is not None else None
         self.marks = marks_of(self.mech, usage, self.total, self.visible, self.path, ttl)
         expected, entry = self._expected(follows, both, common, again, relation)
@@ -220,7 +222,7 @@ class _Run:
             if both:
                 if common is None:
                     return min(past.total - self.cleared, self.total), past.entry
-                return min(past.total, self.total, common + again), past.entry
+                return min(past.total - self.cleared, self.total, common + again - self.cleared), past.entry
             if self.total >= _GROWN * past.total:
                 return min(past.total, self.total), past.entry
             return 0, None
