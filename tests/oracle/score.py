@@ -51,18 +51,28 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
     actual = simulate(case.sent, sent)
     timeless = simulate(case.sent, sent, no_expiry=True, at_once=True)
     faultless = simulate(case.ideal, ideal, no_drops=True)
-    best = simulate(case.ideal, ideal, no_expiry=True, at_once=True, no_drops=True)
+    whole = layouts(case.ideal, remembers=True)
+    best = simulate(case.ideal, whole, no_expiry=True, at_once=True, no_drops=True, blind=True)
+    told = layouts(case.sent, remembers=True)
+    remembered = simulate(case.sent, told)
+    blind = simulate(case.sent, sent, blind=True)
     first = {c.conversation: i for i, c in reversed(list(enumerate(case.sent.calls)))}
     provider = case.sent.provider
     said = []
     for i, call in enumerate(case.sent.calls):
         read = actual[i].read
-        total = _resent(sent[i], read, ideal[i], best[i].read)
+        total = _resent(sent[i], read, whole[i], best[i].read)
         by_fault = _resent(sent[i], read, ideal[i], faultless[i].read)
         by_time = _resent(sent[i], read, sent[i], timeless[i].read)
         causes: set[str | None] = set()
-        if by_fault > FEW or (total > FEW and by_time <= FEW):
+        by_rule = set[str | None]()
+        if _resent(sent[i], read, told[i], remembered[i].read) > FEW:
+            by_rule.add("server_side_rewrite_suspected")
+        if _resent(sent[i], read, sent[i], blind[i].read) > FEW:
+            by_rule.add("parameters_changed")
+        if by_fault > FEW or (total > FEW and by_time <= FEW and not by_rule):
             causes |= case.causes
+        causes |= by_rule
         if by_time > FEW and case.causes != {"ttl_lost"}:
             causes |= _of_time(case.sent, sent, i)
         optional = first[call.conversation] == i and not _fanned_out(case, clothes)
