@@ -522,6 +522,8 @@ class Access:
     gap_seconds: float | None = None  # since the last use of what could have been read
     ttl_seconds: int | None = None
     note: str = ""  # what the cause rests on, in words, without prompt text
+    behind: int = 0  # of ``lost``: tokens behind the last marker of the call before, which it alone would not have saved
+    behind_cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,8 +578,11 @@ class Reading:
     break_: Break | None
     findings: tuple[str, ...] = ()  # kinds
     access: Access | None = None  # None: nothing can be said of the cache
-    cause: str = ""  # what cost ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
+    cause: str = (
+        ""  # what cost most of the ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
+    )
     wasted: int = 0
+    losses: tuple[tuple[str, int], ...] = ()  # (cause, tokens): each lost token once
     evidence: Evidence = "unknown"
     cost: Cost | None = None  # None: the model has no known price, or its usage was not reported
     gap: bool = False

@@ -48,8 +48,11 @@ class Facts:
     parameters: str  # that changed, in words
 
 
+OF_MARKS = ("frozen_breakpoint", "missing_tail_breakpoint", "lookback_exceeded", "breakpoint_before_change")
+
+
 def verdict(f: Facts) -> Verdict:
-    for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _settings, _thinking, _marker, _server):
+    for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _settings, _marker, _thinking, _server):
         found = judge(f)
         if found is not None:
             return found
@@ -121,10 +124,7 @@ def _marker(f: Facts) -> Verdict | None:
         return None
     sure: Evidence = "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"
     if f.marker + f.slack < f.expected:
-        still = f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
-        if still and f.beyond_head:
-            return Verdict(otherwise="frozen_breakpoint", sure=sure)
-        return Verdict(otherwise="missing_tail_breakpoint", sure=sure)
+        return Verdict(otherwise=tail_cause(f), sure=sure)
     if f.last_marker is None:
         return None
     if f.last_marker + f.slack < f.expected:
@@ -132,6 +132,12 @@ def _marker(f: Facts) -> Verdict | None:
     if f.distance >= f.mechanism.lookback:
         return Verdict(otherwise="lookback_exceeded", sure=sure)
     return None
+
+
+def tail_cause(f: Facts) -> str:
+    """The last marker stands in front of what was sent again: the same one each time, or none."""
+    still = f.marker is not None and f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
+    return "frozen_breakpoint" if still and f.beyond_head else "missing_tail_breakpoint"
 
 
 def _server(f: Facts) -> Verdict | None:

@@ -23,10 +23,12 @@ class Learned:
         """The lifetimes that the service asked for so far, for what stands before its last markers."""
         return self._lifetimes.setdefault((service, scope), set())
 
-    def hidden(self, family: Family | None) -> int | None:
+    def hidden(self, usage: Usage, family: Family | None, mech: Mechanism) -> int | None:
         """Tokens of the provider's in front of a prompt, where breakpoints are counted from theirs: known of what was read,
-        to one interval."""
-        return self._hidden.get(family.id) if family is not None else None
+        by this call or an earlier one, to one interval."""
+        if family is None or mech.step <= mech.grain:
+            return None
+        return -usage.cache_read % mech.step if usage.cache_read else self._hidden.get(family.id)
 
     def saw(self, usage: Usage, service: str, scope: str, family: Family | None, mech: Mechanism) -> None:
         if usage.cache_read or usage.cache_write:

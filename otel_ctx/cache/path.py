@@ -34,6 +34,7 @@ class Path:
     tools: int = 0
     head: int = 0  # how many of the segments are tools and system prompt
     thought: int | None = None  # the first segment of thinking that still stands before the model
+    asked: int = 0  # thinking that stands before this place no longer does
     dropped: int = 0  # tokens of thinking that stood there before this prompt, and no longer do
 
     def __len__(self) -> int:
@@ -79,9 +80,12 @@ class Path:
             shared = self._shared(prompt)
         kept, new = shared, prompt.since(shared)
         asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0) if drops else 0
-        standing = self._thinking() if asked else []
-        if asked and self._still(standing, new, shared, asked, total, factor, read):
+        users = self.kinds.count(_USER, 0, shared) + sum(s.kind == "user" for s in new)
+        spoke = asked > 0 and users > self.kinds.count(_USER)
+        standing = self._thinking() if spoke else []
+        if spoke and self._still(standing, new, shared, asked, total, factor, read):
             asked, standing = 0, []
+        self.asked = asked
         self.dropped = sum(self.ends[i + 1] - self.ends[i] for i in standing)
         thought = self.thought if self.thought is not None and self.thought < shared else None
         if asked and thought is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from otel_ctx.cache.cause import Facts, Verdict, verdict
+from otel_ctx.cache.cause import OF_MARKS, Facts, Verdict, tail_cause, verdict
 from otel_ctx.cache.confirmed import confirm
 from otel_ctx.cache.learned import Learned
 from otel_ctx.cache.marks import NO_MARKS, marks_of
@@ -22,6 +22,7 @@ from otel_ctx.rules import Family, Rules
 from otel_ctx.rules.names import normalise_model_id
 
 _KEEP_SECONDS = 86_400  # no published lifetime is longer
+_TAIL_LEAST, _TAIL = 128, 0.02  # what stands behind a marker at the end: the frame of a message, a note
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
 _ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
 _UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
@@ -107,7 +108,7 @@ class _Run:
         self.visible: Sequence[tuple[int, str]] = visible if self.mech.style == "marked" else ()
         self.scope = f"{call.platform or call.provider}\0{normalise_model_id(call.model)}"
         self.settings = settings_of(call, self.family, self.mech, sim.rules)
-        self.hidden = sim.learned.hidden(self.family)
+        self.hidden = sim.learned.hidden(call.usage, self.family, self.mech)
         self.path: Path | None = None
         self.shelf: Shelf | None = None
         self.images = 0
@@ -134,8 +135,13 @@ class _Run:
         elif both and follows and kept < length and self.path is not None:
             common = self._of_old(self.path.ends[kept], old)
         elif both and follows and past is not None and relation == "continues":
-            new = self.call.prompt.since(kept)
-            self.cleared = dropped or cleared(past.total, self.total, new, self.tokens.factor)
+            asked = self.path.asked if self.path is not None else 0
+            new = [
+                s
+                for i, s in enumerate(self.call.prompt.since(kept), kept)
+                if i >= asked or s.kind != "thinking"
+            ]
+            self.cleared = cleared(past.total, self.total, new, self.tokens.factor, dropped)
         ttl = past.ttl if past is not None else None
         self.marks = marks_of(self.mech, usage, self.total, self.visible, self.path, ttl)
         expected, entry = self._expected(follows, both, common, again, relation)
@@ -158,6 +164,9 @@ class _Run:
         if not lost and self._too_short():
             judged = Verdict(barrier="below_minimum", sure="predicted")
         otherwise = self._otherwise(judged, both, old, at, common)
+        behind = 0
+        if lost and both and follows and otherwise not in OF_MARKS:
+            behind = min(lost, self._behind_marker(expected, floor, spare))
         return Access(
             predicted=predicted,
             reported=_reported(usage.cache_read, usage.cache_write, self.total),
@@ -173,6 +182,8 @@ class _Run:
             gap_seconds=entry.gap(self.now) if entry is not None else None,
             ttl_seconds=entry.least if entry is not None else None,
             note=judged.note,
+            behind=behind,
+            behind_cause=tail_cause(self._facts(follows, both, expected, spare, entry)) if behind else "",
         )
 
     def _walk(self, previous: Call | None, shared: int) -> int:
@@ -283,32 +294,41 @@ class _Run:
     # ---- why not
 
     def _verdict(self, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Verdict:
+        return verdict(self._facts(follows, both, expected, spare, entry))
+
+    def _behind_marker(self, expected: int, floor: int, spare: int) -> int:
+        """Tokens behind the last marker of the call before: no entry ends there, whatever became of the text."""
+        past = self.past
+        if past is None or past.marker is None or self.mech.style != "marked":
+            return 0
+        reach = max(past.marker, floor)
+        return expected - reach if expected - reach > max(spare, _TAIL_LEAST, _TAIL * expected) else 0
+
+    def _facts(self, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Facts:
         past, marks, path = self.past if follows else None, self.marks, self.path
         position = path.positions[marks.places[-1][0]] if path is not None and marks.places else 0
         implied, learned = self.call.usage.cache_implied, self.sim.learned
-        return verdict(
-            Facts(
-                now=self.now,
-                mechanism=self.mech,
-                seen=both or (past is None and self.seen),
-                reported=self.call.usage.cache_read is not None,
-                proven=not implied or learned.has_told(self.call.service, self.scope),
-                dropped=self.dropped,
-                shrunk=past is not None and (self.total < past.total or self.cleared > 0),
-                expected=expected,
-                slack=spare,
-                same_model=past is None or past.scope == self.scope,
-                entry=entry,
-                asked=marks.asked,
-                shown=marks.shown,
-                shortest=self._too_short(),
-                longer_before=self._had_longer(entry),
-                marker=marks.end,
-                last_marker=past.marker if past is not None else None,
-                beyond_head=path is None or not marks.places or marks.places[-1][0] > path.head,
-                distance=position - past.position if past is not None else 0,
-                parameters=self._changed(past),
-            )
+        return Facts(
+            now=self.now,
+            mechanism=self.mech,
+            seen=both or (past is None and self.seen),
+            reported=self.call.usage.cache_read is not None,
+            proven=not implied or learned.has_told(self.call.service, self.scope),
+            dropped=self.dropped,
+            shrunk=past is not None and (self.total < past.total or self.cleared > 0),
+            expected=expected,
+            slack=spare,
+            same_model=past is None or past.scope == self.scope,
+            entry=entry,
+            asked=marks.asked,
+            shown=marks.shown,
+            shortest=self._too_short(),
+            longer_before=self._had_longer(entry),
+            marker=marks.end,
+            last_marker=past.marker if past is not None else None,
+            beyond_head=path is None or not marks.places or marks.places[-1][0] > path.head,
+            distance=position - past.position if past is not None else 0,
+            parameters=self._changed(past),
         )
 
     def _too_short(self) -> bool:

@@ -101,6 +101,7 @@ class Judge:
             findings=kinds,
             cause=blamed.cause,
             wasted=blamed.tokens,
+            losses=blamed.losses,
             evidence=blamed.evidence,
             cost=cost,
         )

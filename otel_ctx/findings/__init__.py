@@ -65,6 +65,7 @@ def _confirmed(step: Step) -> Iterator[Finding]:
 CHECKS: tuple[Check, ...] = (
     prefix.not_seen,
     cause,
+    caching.behind,
     window.window_exceeded,
     window.headroom_low,
     window.growth_spike,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
@@ -89,7 +89,7 @@ def breakpoint_before_change(step: Step) -> Iterator[Finding]:
         fix="Set the breakpoint on the last block that will be sent again unchanged, in front of what changes.",
         calls=(step.call.id,),
         path=step.reading.break_.path if step.reading.break_ is not None else "",
-        tokens=access.lost,
+        tokens=access.lost - access.behind,
         evidence="inferred" if not step.call.prompt.marked() else "reported",
     )
 
@@ -104,6 +104,14 @@ def remaining(step: Step) -> Iterator[Finding]:
     )
     if cause in _said():
         yield _finding(step, access, cause)
+
+
+def behind(step: Step) -> Iterator[Finding]:
+    """Beside what broke the prefix: what stood behind the last marker would have been lost in any case."""
+    access = step.reading.access
+    if access is not None and access.behind:
+        own = replace(access, lost=access.behind, behind=0, sure="inferred")
+        yield _finding(step, own, access.behind_cause)
 
 
 def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
@@ -132,7 +140,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         detail=words.detail.format(**values),
         fix=words.fix.format(**values),
         calls=(call.id,),
-        tokens=access.lost,
+        tokens=access.lost - access.behind,
         evidence=access.sure,
     )
 

@@ -236,7 +236,7 @@ def _waste(r: Reading) -> dict[str, Any] | None:
     if r.access is None:
         return None
     usd = _usd(r.cost.wasted) if r.cost is not None else None
-    by_cause = {r.cause: {"tokens": r.wasted, "usd": usd}} if r.cause and r.wasted else {}
+    by_cause = {cause: {"tokens": n, "usd": _share(r, n)} for cause, n in r.losses}
     return {"tokens": r.wasted, "usd": usd, "by_cause": by_cause}
 
 
@@ -376,16 +376,20 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
     }
 
 
+def _share(r: Reading, tokens: int) -> float | None:
+    """What ``tokens`` of the lost ones cost above a read."""
+    return _usd(r.cost.wasted * tokens / r.wasted) if r.cost is not None and r.wasted else None
+
+
 def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
     """Lost tokens by cause; in USD over the calls whose price is known."""
     by_cause: dict[str, dict[str, Any]] = {}
     for r in readings:
-        if not r.cause or not r.wasted:
-            continue
-        sums = by_cause.setdefault(r.cause, {"tokens": 0, "usd": None})
-        sums["tokens"] += r.wasted
-        if r.cost is not None:
-            sums["usd"] = (sums["usd"] or 0.0) + r.cost.wasted
+        for cause, tokens in r.losses:
+            sums = by_cause.setdefault(cause, {"tokens": 0, "usd": None})
+            sums["tokens"] += tokens
+            if r.cost is not None:
+                sums["usd"] = (sums["usd"] or 0.0) + r.cost.wasted * tokens / r.wasted
     for sums in by_cause.values():
         sums["usd"] = _usd(sums["usd"])
     known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]

@@ -30,6 +30,7 @@ _TEXT_CAUSES = frozenset({
     "volatile_prefix", "prefix_changed", "tools_changed", "tools_reordered", "tool_schema_key_order", "moved_segment",
     "compaction", "evicted_content", "provider_side_miss", "breakpoint_before_change", "lookback_exceeded",
 })  # fmt: skip
+_TAIL = frozenset({"missing_tail_breakpoint", "frozen_breakpoint"})
 _UNSURE = frozenset({None, "unknown"})
 
 
@@ -66,11 +67,14 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
         by_time = _resent(sent[i], read, sent[i], timeless[i].read)
         causes: set[str | None] = set()
         by_rule = set[str | None]()
-        if _resent(sent[i], read, told[i], remembered[i].read) > FEW:
+        by_thinking = _resent(sent[i], read, told[i], remembered[i].read)
+        by_image = _resent(sent[i], read, sent[i], blind[i].read)
+        if by_thinking > FEW:
             by_rule.add("server_side_rewrite_suspected")
-        if _resent(sent[i], read, sent[i], blind[i].read) > FEW:
+        if by_image > FEW:
             by_rule.add("parameters_changed")
-        if by_fault > FEW or (total > FEW and by_time <= FEW and not by_rule):
+        rest = total - max(by_thinking, by_image)
+        if by_fault > FEW or (total > FEW and by_time <= FEW and (not by_rule or rest > FEW)):
             causes |= case.causes
         causes |= by_rule
         if by_time > FEW and case.causes != {"ttl_lost"}:
@@ -197,6 +201,10 @@ def _tolerance(case: mutations.Case, lost: int, total: int) -> float:
     return max(FEW, provider.step if provider.step > 1 else 0, SHARE * lost)
 
 
+def _marks_tail(case: mutations.Case) -> bool:
+    return not case.spans.provider.explicit or "tail" in case.spans.policy.places
+
+
 def _sums(call: dict[str, Any]) -> Iterator[tuple[str, str]]:
     waste, cache = call["waste"], call["cache"]
     if waste is not None:
@@ -212,6 +220,11 @@ def _sums(call: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _compare(case: mutations.Case, call: dict[str, Any], true: Truth) -> Iterator[tuple[str, str]]:
     cause, waste = call["cache"]["cause"], (call["waste"] or {}).get("tokens") or 0
+    if cause in _TAIL and not case.causes & _TAIL and not _marks_tail(case):
+        cause = None  # what the application never marked is a loss beside the fault's
+    if not case.causes & _TAIL and not _marks_tail(case):
+        by_cause = (call["waste"] or {}).get("by_cause") or {}
+        waste -= sum(by_cause[c]["tokens"] for c in _TAIL if c in by_cause)
     may_miss = _tolerance(case, true.lost, true.usage.total)
     allowed = case.causes | true.causes | {None}
     if not true.usage.minimum_met:

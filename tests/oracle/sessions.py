@@ -322,6 +322,8 @@ def _policy(rng: Random, provider: Provider) -> Policy:
     places = rng.choice(
         (("system", "tail"), ("tail",), ("tools", "system", "tail"), ("system", "previous", "tail"))
     )
+    if rng.random() < 0.08:
+        places = ("system",)
     ttl, tail = rng.choice((("5m", "5m"), ("5m", "5m"), ("1h", "1h"), ("1h", "5m")))
     return Policy(places, tail if places == ("tail",) else ttl, tail)
 
