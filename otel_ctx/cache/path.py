@@ -17,6 +17,7 @@ from otel_ctx.model import KIND_INDEX, Prompt, Segment
 _SEED = 0
 _FRAME = 64  # tokens around a message
 _COUNTED_TO = 0.25  # counts of another tokenizer are as near as that
+_SHARED_TO = 1.05  # and places that were shared out
 _HIDDEN = 1.5  # a prompt this much larger than what was counted has something in front that was not recorded
 _RUNS = (KIND_INDEX["tool_call"], KIND_INDEX["tool_result"])  # a run of one of them may be one position
 _USER, _THINKING, _IMAGE = KIND_INDEX["user"], KIND_INDEX["thinking"], KIND_INDEX["image"]
@@ -133,19 +134,14 @@ class Path:
         """Does usage say that the thinking still stands there, whatever the rule says? ``asked``: the place of the user's
         new message."""
         inside = [i for i in standing if i < shared]
-        if inside and read is not None and read > self.ends[inside[0]] + _FRAME:
-            return True  # it was read
-        if total is None or any(s.tokens is None for s in new):
-            return False
-        before = sum(self.ends[i + 1] - self.ends[i] for i in inside)
-        after = (
-            sum(s.tokens or 0 for i, s in enumerate(new, shared) if s.kind == "thinking" and i < asked)
-            * factor
-        )
-        added = sum(s.tokens or 0 for s in new) * factor - after
-        return (
-            before + after > _COUNTED_TO * added and total - self.ends[shared] - added > (after - before) / 2
-        )
+        if total is not None and all(s.tokens is not None for s in new):
+            before = sum(self.ends[i + 1] - self.ends[i] for i in inside)
+            ours = (s.tokens or 0 for i, s in enumerate(new, shared) if s.kind == "thinking" and i < asked)
+            after = sum(ours) * factor
+            added = sum(s.tokens or 0 for s in new) * factor - after
+            if before + after > _COUNTED_TO * added:
+                return total - self.ends[shared] - added > (after - before) / 2
+        return bool(inside) and read is not None and read > _SHARED_TO * self.ends[inside[0]] + _FRAME
 
     def _shared(self, prompt: Prompt) -> int:
         key, n = _SEED, 0
