@@ -48,9 +48,6 @@ class Facts:
     parameters: str  # that changed, in words
 
 
-OF_MARKS = ("frozen_breakpoint", "missing_tail_breakpoint", "lookback_exceeded", "breakpoint_before_change")
-
-
 def verdict(f: Facts) -> Verdict:
     for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _settings, _marker, _thinking, _server):
         found = judge(f)
@@ -122,22 +119,27 @@ def _marker(f: Facts) -> Verdict | None:
     """Where the markers stand. None where they cover what could have been read."""
     if f.mechanism.style != "marked" or f.marker is None:
         return None
-    sure: Evidence = "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"
     if f.marker + f.slack < f.expected:
-        return Verdict(otherwise=tail_cause(f), sure=sure)
+        return unmarked_tail(f)
     if f.last_marker is None:
         return None
     if f.last_marker + f.slack < f.expected:
-        return Verdict(otherwise="missing_tail_breakpoint", sure=sure)
+        return Verdict(otherwise="missing_tail_breakpoint", sure=_of_markers(f))
     if f.distance >= f.mechanism.lookback:
-        return Verdict(otherwise="lookback_exceeded", sure=sure)
+        return Verdict(otherwise="lookback_exceeded", sure=_of_markers(f))
     return None
 
 
-def tail_cause(f: Facts) -> str:
+def _of_markers(f: Facts) -> Evidence:
+    """Markers that are on the spans are known, others inferred from usage."""
+    return "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"
+
+
+def unmarked_tail(f: Facts) -> Verdict:
     """The last marker stands in front of what was sent again: the same one each time, or none."""
     still = f.marker is not None and f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
-    return "frozen_breakpoint" if still and f.beyond_head else "missing_tail_breakpoint"
+    kind = "frozen_breakpoint" if still and f.beyond_head else "missing_tail_breakpoint"
+    return Verdict(otherwise=kind, sure=_of_markers(f))
 
 
 def _server(f: Facts) -> Verdict | None:

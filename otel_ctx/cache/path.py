@@ -81,9 +81,10 @@ class Path:
             shared = self._shared(prompt)
         kept, new = shared, prompt.since(shared)
         asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0) if drops else 0
-        users = self.kinds.count(_USER, 0, shared) + sum(s.kind == "user" for s in new)
-        spoke = asked > 0 and users > self.kinds.count(_USER)
-        standing = self._thinking() if spoke else []
+        standing = self._thinking() if asked else []
+        stays = sum(s.kind == "thinking" for i, s in enumerate(new, shared) if i >= asked)
+        spoke = asked > 0 and (stays < len(standing) or not standing)
+        standing = standing if spoke else []
         if spoke and self._still(standing, new, shared, asked, total, factor, read):
             asked, standing = 0, []
         self.asked = asked

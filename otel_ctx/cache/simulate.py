@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from otel_ctx.cache.cause import OF_MARKS, Facts, Verdict, tail_cause, verdict
+from otel_ctx.cache.cause import Facts, Verdict, unmarked_tail, verdict
 from otel_ctx.cache.confirmed import confirm
 from otel_ctx.cache.learned import Learned
 from otel_ctx.cache.marks import NO_MARKS, marks_of
@@ -151,7 +151,9 @@ class _Run:
         predicted = self._predict(relation, follows, at, common, kept)
         could, expected = expected, self.mech.readable(expected, self.hidden)
         actual = usage.cache_read if usage.cache_read is not None else predicted.read if predicted else None
-        told = common is None or expected == (past.total if past is not None else None)
+        told = common is None or (past is not None and expected == past.total)
+        if past is None and self.mech.style == "endings":
+            told = False  # the places of a prompt that nothing measured before
         spare = slack(
             self.mech, could, expected, actual, told=told, broken=at is not None, counted_from=self.hidden
         )
@@ -160,13 +162,14 @@ class _Run:
         else:
             floor = self.mech.readable(common, self.hidden) if common is not None else expected
         lost = expected - floor if expected - floor > spare else 0
-        judged = self._verdict(follows, both, expected, spare, entry) if lost else Verdict()
+        behind = self._behind_marker(expected, floor, spare, common) if lost and both and follows else 0
+        facts = self._facts(follows, both, expected - (behind if behind < lost else 0), spare, entry)
+        judged = verdict(facts) if lost else Verdict()
+        if lost and behind >= lost:  # the marker alone is to blame
+            judged, behind = unmarked_tail(facts), lost if at is not None else 0
         if not lost and self._too_short():
             judged = Verdict(barrier="below_minimum", sure="predicted")
         otherwise = self._otherwise(judged, both, old, at, common)
-        behind = 0
-        if lost and both and follows and otherwise not in OF_MARKS:
-            behind = min(lost, self._behind_marker(expected, floor, spare))
         return Access(
             predicted=predicted,
             reported=_reported(usage.cache_read, usage.cache_write, self.total),
@@ -183,7 +186,7 @@ class _Run:
             ttl_seconds=entry.least if entry is not None else None,
             note=judged.note,
             behind=behind,
-            behind_cause=tail_cause(self._facts(follows, both, expected, spare, entry)) if behind else "",
+            behind_cause=unmarked_tail(facts).otherwise if behind else "",
         )
 
     def _walk(self, previous: Call | None, shared: int) -> int:
@@ -233,7 +236,8 @@ class _Run:
             if both:
                 if common is None:
                     return min(past.total - self.cleared, self.total), past.entry
-                return min(past.total - self.cleared, self.total, common + again - self.cleared), past.entry
+                most = min(self._end_of(past), common + again) - self.cleared
+                return min(most, self.total), past.entry
             if self.total >= _GROWN * past.total:
                 return min(past.total, self.total), past.entry
             return 0, None
@@ -247,6 +251,13 @@ class _Run:
         if longest is not None and entry.gap(self.now) > longest:
             return 0, None  # nothing that is offered would have kept it: a cold start
         return end, entry
+
+    def _end_of(self, past: Past) -> int:
+        """Up to where the prompt before could be cached: a few tokens behind its last marker are nobody's loss."""
+        if past.marker is None or self.mech.style != "marked":
+            return past.total
+        few = past.total - past.marker <= max(_TAIL_LEAST, _TAIL * past.total)
+        return min(past.marker, past.total) if few else past.total
 
     # ---- the simulation
 
@@ -293,16 +304,16 @@ class _Run:
 
     # ---- why not
 
-    def _verdict(self, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Verdict:
-        return verdict(self._facts(follows, both, expected, spare, entry))
-
-    def _behind_marker(self, expected: int, floor: int, spare: int) -> int:
+    def _behind_marker(self, expected: int, floor: int, spare: int, common: int | None) -> int:
         """Tokens behind the last marker of the call before: no entry ends there, whatever became of the text."""
         past = self.past
         if past is None or past.marker is None or self.mech.style != "marked":
             return 0
-        reach = max(past.marker, floor)
-        return expected - reach if expected - reach > max(spare, _TAIL_LEAST, _TAIL * expected) else 0
+        reach = past.marker
+        if common is not None and common < reach:  # what is gone stood in front of it
+            reach = max(common, reach - max(0, past.total - self.cleared - expected))
+        reach = max(reach, floor)
+        return expected - reach if expected - reach > spare else 0
 
     def _facts(self, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Facts:
         past, marks, path = self.past if follows else None, self.marks, self.path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from otel_ctx.cache.mechanism import Mechanism
 
-_LEAST, _SHARE = 128, 0.02  # providers add tokens of their own, and places are shared out
+_LEAST, _SHARE = 128, 0.03  # providers add tokens of their own, and places are shared out
 _EFFORT = 0.25
 _BROKEN_LEAST, _BROKEN = 32, 0.005
 _TOLD = 64  # tokens behind the last marker, and of the frame around a message

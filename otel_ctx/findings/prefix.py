@@ -220,8 +220,9 @@ def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None
     gone = places[b[new].digest]
     size, was = (sum(s.tokens or 0 for s in part) for part in (b[:new], a[:gone]))
     named = any(_is_named(step.text(s.digest)) for s in b[:new])
-    least, most = (1, was) if named else (_REPLACED, was / 2)
-    if gone < least or size < _SUMMARY_TOKENS or size > most:
+    if gone < 1 or size < _SUMMARY_TOKENS:
+        return None
+    if not named and (gone < _REPLACED or size > was / 2):
         return None
     return gone, tuple(s for s in b[new:] if s.digest in places)
 

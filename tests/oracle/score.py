@@ -31,6 +31,7 @@ _TEXT_CAUSES = frozenset({
     "compaction", "evicted_content", "provider_side_miss", "breakpoint_before_change", "lookback_exceeded",
 })  # fmt: skip
 _TAIL = frozenset({"missing_tail_breakpoint", "frozen_breakpoint"})
+_TOO_SHORT = frozenset({"below_minimum", "no_cache_control"})
 _UNSURE = frozenset({None, "unknown"})
 
 
@@ -77,6 +78,8 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
         if by_fault > FEW or (total > FEW and by_time <= FEW and (not by_rule or rest > FEW)):
             causes |= case.causes
         causes |= by_rule
+        if causes and not actual[i].minimum_met:
+            causes |= {"below_minimum", "no_cache_control"}  # what is marked has become too short
         if by_time > FEW and case.causes != {"ttl_lost"}:
             causes |= _of_time(case.sent, sent, i)
         optional = first[call.conversation] == i and not _fanned_out(case, clothes)
@@ -228,18 +231,20 @@ def _compare(case: mutations.Case, call: dict[str, Any], true: Truth) -> Iterato
     may_miss = _tolerance(case, true.lost, true.usage.total)
     allowed = case.causes | true.causes | {None}
     if not true.usage.minimum_met:
-        allowed |= {"below_minimum"}
+        allowed |= _TOO_SHORT
     if true.optional:
         allowed |= {"unknown"}
     if true.lost > may_miss and not (true.optional and cause in _UNSURE):
         if cause not in true.causes:
             yield "cause", f"{cause}, right is {_names(true.causes)} ({waste} of {true.lost} tokens)"
+        if cause in _TOO_SHORT and not _marks_tail(case):
+            return  # what was never marked is lost beside it
         if abs(waste - true.lost) > may_miss:
             yield "tokens", f"{waste}, lost were {true.lost} ({cause})"
         return
-    if waste > true.lost + may_miss:
+    if waste > true.lost + may_miss and not (cause in _TOO_SHORT and not _marks_tail(case)):
         yield "tokens", f"{waste}, lost were {true.lost} ({cause})"
-    if cause not in allowed:
+    if cause not in allowed and not (cause in _TAIL and not _marks_tail(case)):
         yield "claim", f"{cause} where {true.lost} were lost"
 
 
