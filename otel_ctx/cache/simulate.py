@@ -23,6 +23,7 @@ from otel_ctx.rules.names import normalise_model_id
 
 _KEEP_SECONDS = 86_400  # no published lifetime is longer
 _TAIL_LEAST, _TAIL = 128, 0.02  # what stands behind a marker at the end: the frame of a message, a note
+_UNMEASURED = 0.1  # places of a prompt of which no call before says where they are
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
 _ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
 _UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
@@ -152,11 +153,11 @@ class _Run:
         could, expected = expected, self.mech.readable(expected, self.hidden)
         actual = usage.cache_read if usage.cache_read is not None else predicted.read if predicted else None
         told = common is None or (past is not None and expected == past.total)
-        if past is None and self.mech.style == "endings":
-            told = False  # the places of a prompt that nothing measured before
         spare = slack(
             self.mech, could, expected, actual, told=told, broken=at is not None, counted_from=self.hidden
         )
+        if past is None and usage.cache_read:
+            spare = max(spare, round(_UNMEASURED * expected))
         if actual is not None:
             floor = actual
         else:
