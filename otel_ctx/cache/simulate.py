@@ -23,7 +23,7 @@ from otel_ctx.rules.names import normalise_model_id
 
 _KEEP_SECONDS = 86_400  # no published lifetime is longer
 _TAIL_LEAST, _TAIL = 128, 0.02  # what stands behind a marker at the end: the frame of a message, a note
-_UNMEASURED = 0.1  # places of a prompt of which no call before says where they are
+_UNMEASURED = 0.2  # places of a prompt of which no call before says where they are
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
 _ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
 _UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
@@ -156,8 +156,6 @@ class _Run:
         spare = slack(
             self.mech, could, expected, actual, told=told, broken=at is not None, counted_from=self.hidden
         )
-        if past is None and usage.cache_read:
-            spare = max(spare, round(_UNMEASURED * expected))
         if actual is not None:
             floor = actual
         else:
@@ -166,6 +164,8 @@ class _Run:
         behind = self._behind_marker(expected, floor, spare, common) if lost and both and follows else 0
         facts = self._facts(follows, both, expected - (behind if behind < lost else 0), spare, entry)
         judged = verdict(facts) if lost else Verdict()
+        if past is None and usage.cache_read and not judged.barrier and lost <= _UNMEASURED * expected:
+            lost, judged = 0, Verdict()  # it read another entry, or this one
         if lost and behind >= lost:  # the marker alone is to blame
             judged, behind = unmarked_tail(facts), lost if at is not None else 0
         if not lost and self._too_short():
