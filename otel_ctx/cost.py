@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal
 
 from otel_ctx.model import Call, Cost
-from otel_ctx.rules import Price, Rules
+from otel_ctx.rules import Family, Price, Rules
 from otel_ctx.rules.names import normalise_model_id
 
-_OF_THE_CACHE = {"cache_read", "cache_write", "cache_write_1h"}
 _MILLION = 1_000_000
 _SECOND = 1_000_000_000
 
@@ -66,31 +66,40 @@ def prices_of(
     call: Call, rules: Rules
 ) -> tuple[Mapping[str, float], Literal["table", "maker", "package"]] | None:
     """USD per million tokens by class, for a request of this size; and where they come from."""
-    price = rules.price(call.model, call.platform or call.provider)
-    tokens = call.usage.input or 0
+    platform, tokens = call.platform or call.provider, call.usage.input or 0
+    price = _table_price(rules, call.model, platform)
     if price is not None:
-        return _completed(price.at(tokens), call, rules), "maker" if price.elsewhere else "table"
-    provider = rules.provider_of(call.platform or call.provider, call.model)
+        return price.at(tokens), "maker" if price.elsewhere else "table"
+    provider = rules.provider_of(platform, call.model)
     found = _package_price(
         normalise_model_id(call.model), provider, call.start_unix_nano // (86_400 * _SECOND)
     )
-    return (_completed(found.at(tokens), call, rules), "package") if found is not None else None
+    if found is None:
+        return None
+    return _completed(found, rules.model(call.model, platform)).at(tokens), "package"
 
 
-def _completed(usd: Mapping[str, float], call: Call, rules: Rules) -> Mapping[str, float]:
+@lru_cache(maxsize=512)
+def _table_price(rules: Rules, model: str, platform: str) -> Price | None:
+    price = rules.price(model, platform)
+    return _completed(price, rules.model(model, platform)) if price is not None else None
+
+
+def _completed(price: Price, family: Family | None) -> Price:
     """With the classes that have no price of their own: the input's, times what the rule of the cache says."""
-    if usd.keys() >= _OF_THE_CACHE:
-        return usd
-    family = rules.model(call.model, call.platform or call.provider)
     if family is None:
-        return usd
+        return price
     writes = family.write_multiplier
     times = {
         "cache_read": family.read_multiplier,
         "cache_write": next(iter(writes.values()), None),
         "cache_write_1h": writes.get("1h"),
     }
-    return {**{name: usd["input"] * n for name, n in times.items() if n is not None}, **usd}
+
+    def whole(usd: Mapping[str, float]) -> Mapping[str, float]:
+        return {**{name: usd["input"] * n for name, n in times.items() if n is not None}, **usd}
+
+    return replace(price, usd=whole(price.usd), tier=whole(price.tier) if price.tier else price.tier)
 
 
 def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:

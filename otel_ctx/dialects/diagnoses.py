@@ -16,9 +16,12 @@ _ANSWERS = ("output.value", "response_data", "langfuse.observation.output")  # t
 _METADATA = ("metadata", "agento11y.generation.metadata")
 _SIGNS = ("cache_miss_reason", "prompt_cache_diagnostics", "applied_edits", "cache_diagnostics")
 _AGENTO11Y = "agento11y.cache_diagnostics."
+_ALL = frozenset((*_METADATA, *_ANSWERS, f"{_AGENTO11Y}miss_reason"))
 
 
 def of_attributes(attributes: Mapping[str, Any]) -> Diagnosis | None:
+    if _ALL.isdisjoint(attributes):
+        return None
     for key in _METADATA:
         found = _of_metadata(_signed(attributes.get(key)))
         if found is not None:
