@@ -312,7 +312,7 @@ class _Run:
             return 0
         reach = past.marker
         if common is not None and common < reach:  # what is gone stood in front of it
-            reach = max(common, reach - max(0, past.total - self.cleared - expected))
+            reach = max(common, reach - max(0, self._end_of(past) - self.cleared - expected))
         reach = max(reach, floor)
         return expected - reach if expected - reach > spare else 0
 
