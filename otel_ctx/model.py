@@ -541,6 +541,25 @@ class Cost:
     saved: float
 
 
+Lifetime = Literal["as_it_is", "longer", "kept_alive"]
+"""Of cache entries: as they were asked for; the longer one that the provider offers; the usual one, renewed in pauses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What a conversation would save at list price with its findings fixed. ``tokens`` would be read from the cache instead of
+    billed again; ``spent``: USD that it cost; ``lifetime``: that is cheapest with its pauses."""
+
+    tokens: int
+    usd: float
+    spent: float
+    lifetime: Lifetime
+
+    @property
+    def share(self) -> float:
+        return self.usd / self.spent if self.spent else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     kind: str
@@ -621,6 +640,7 @@ class Conversation:
     saved_by_restarting: int | None = (
         None  # tokens that the turns left would not send again after a fresh start
     )
+    savings: Savings | None = None  # None: not known before the end of a dump, or no price is
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from otel_ctx.model import (
     Finding,
     Prompt,
     Reading,
+    Savings,
     Segment,
 )
 
@@ -332,6 +333,31 @@ def _conversation(c: Conversation) -> dict[str, Any]:
         "saved_by_restarting": c.saved_by_restarting,
         "gaps": c.gaps,
         "joined": c.joined,
+        "savings": _savings(c.savings),
+    }
+
+
+def _savings(s: Savings | None) -> dict[str, Any] | None:
+    if s is None:
+        return None
+    return {"tokens": s.tokens, "usd": _usd(s.usd), "share": round(s.share, 4), "lifetime": s.lifetime}
+
+
+def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | None:
+    """What all would save with their findings fixed. A session is a conversation with those that it began."""
+    known = [c.savings for c in conversations if c.savings is not None]
+    if not known:
+        return None
+    usd, spent = math.fsum(s.usd for s in known), math.fsum(s.spent for s in known)
+    sessions = sum(c.parent is None for c in conversations)
+    each = usd / sessions if sessions else None
+    return {
+        "tokens": sum(s.tokens for s in known),
+        "usd": _usd(usd),
+        "share": round(usd / spent, 4) if spent else 0.0,
+        "sessions": sessions,
+        "usd_per_session": _usd(each),
+        "usd_per_1000_sessions": _usd(1000 * each) if each is not None else None,
     }
 
 
@@ -370,6 +396,7 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
         },
         "waste": _total_waste(readings),
         "cost": _total_cost(readings),
+        "savings": _total_savings(conversations),
         "reported_by": sum(r.call.usage.input is not None for r in readings),
         "start_unix_nano": min(starts, default=None),
         "end_unix_nano": max((r.call.end_unix_nano for r in readings), default=None),
