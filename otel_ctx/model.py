@@ -539,6 +539,7 @@ class Cost:
     parts: Mapping[str, float]  # input_uncached, cache_read, cache_write, output
     wasted: float
     saved: float
+    losses: Mapping[str, float] = field(default_factory=dict)  # ``wasted`` by cause
 
 
 Lifetime = Literal["as_it_is", "longer", "kept_alive"]

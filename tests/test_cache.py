@@ -459,7 +459,7 @@ def test_a_miss_of_a_cache_that_promises_nothing_is_nobody_s() -> None:
 
 
 def priced(model: str, **usage: int | None) -> Any:
-    return cost_of(call([("x", 1)], model=model, usage=Usage(**usage)), 0, RULES)
+    return cost_of(call([("x", 1)], model=model, usage=Usage(**usage)), (), RULES)
 
 
 def test_an_hour_costs_twice_the_input_price() -> None:
@@ -492,7 +492,7 @@ def test_an_unknown_price_is_no_price() -> None:
 
 def test_parts_add_up_and_waste_is_what_a_read_would_have_saved() -> None:
     usage = Usage(input=10_000, cache_read=1000, cache_write=9000, cache_write_1h=0, output=100)
-    cost = cost_of(call([("x", 1)], usage=usage), 4000, RULES)
+    cost = cost_of(call([("x", 1)], usage=usage), [("volatile_prefix", 4000)], RULES)
 
     assert cost is not None
     assert cost.usd == pytest.approx(sum(cost.parts.values()))
@@ -514,7 +514,7 @@ source = ["mine"]
 status = "documented"
 """
     usage = Usage(input=3_000_000, cache_read=1_000_000, cache_write=2_000_000, cache_write_1h=1_000_000)
-    cost = cost_of(call([("x", 1)], model="claude-opus-5-5", usage=usage), 0, load(own))
+    cost = cost_of(call([("x", 1)], model="claude-opus-5-5", usage=usage), (), load(own))
 
     assert cost is not None
     assert cost.parts["cache_read"] == pytest.approx(2 * 0.05)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from otel_ctx.cost.prices import prices_of
 from otel_ctx.model import Call, Cost
 from otel_ctx.rules import Rules
@@ -9,8 +11,9 @@ from otel_ctx.rules import Rules
 _MILLION = 1_000_000
 
 
-def cost_of(call: Call, wasted: int, rules: Rules) -> Cost | None:
-    """``wasted``: tokens that were billed again. None where the usage or the price is not known."""
+def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost | None:
+    """``losses``: (cause, tokens) that were billed again, in the order of the prompt: those that were written stand before
+    those that were not. None where the usage or the price is not known."""
     usage = call.usage
     if usage.input is None or "aggregate_only" in call.completeness.reasons:
         return None
@@ -40,9 +43,13 @@ def cost_of(call: Call, wasted: int, rules: Rules) -> Cost | None:
         high += write * (price_1h - price_write) / _MILLION
     if usage.cache_read is None:
         low -= fresh * (price_in - min(price_in, price_read)) / _MILLION
-    written = min(wasted, write)
     each = writes / write if write else price_write
-    lost = written * max(0.0, each - price_read) + (wasted - written) * max(0.0, price_in - price_read)
+    rest, by_cause = write, dict[str, float]()
+    for cause, tokens in losses:
+        written = min(tokens, rest)
+        rest -= written
+        dear, plain = max(0.0, each - price_read), max(0.0, price_in - price_read)
+        by_cause[cause] = (written * dear + (tokens - written) * plain) / _MILLION
     saved = read * max(0.0, price_in - price_read) - max(0.0, writes - write * price_in)
     return Cost(
         usd=total,
@@ -50,6 +57,7 @@ def cost_of(call: Call, wasted: int, rules: Rules) -> Cost | None:
         high=high,
         method=method,
         parts=parts,
-        wasted=lost / _MILLION,
+        wasted=sum(by_cause.values()),
         saved=saved / _MILLION,
+        losses=by_cause,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from otel_ctx.findings import caching, prefix, quality, tools, window
-from otel_ctx.findings.blame import blame
+from otel_ctx.findings.blame import Blame, blame
 from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
 from otel_ctx.findings.merge import gather, ranked
@@ -81,6 +81,7 @@ CHECKS: tuple[Check, ...] = (
 __all__ = [
     "CAUSES",
     "CHECKS",
+    "Blame",
     "Check",
     "Gap",
     "Lost",

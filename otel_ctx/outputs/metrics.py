@@ -274,8 +274,9 @@ def _cache(said: Said, source: dict[str, str]) -> Iterator[tuple[str, int | floa
         yield "otelctx.waste.tokens", lost, {**source, "cause": cause}
     if r.cost is None:
         return
-    for cause, lost in r.losses if r.cost.wasted else ():
-        yield "otelctx.waste.cost.usd", r.cost.wasted * lost / r.wasted, {**source, "cause": cause}
+    for cause, paid in r.cost.losses.items():
+        if paid:
+            yield "otelctx.waste.cost.usd", paid, {**source, "cause": cause}
     for realized, usd in (("true", r.cost.saved), ("false", r.cost.wasted)):
         if usd > 0:
             yield "otelctx.savings.usd", usd, {**source, "realized": realized}

@@ -237,7 +237,8 @@ def _waste(r: Reading) -> dict[str, Any] | None:
     if r.access is None:
         return None
     usd = _usd(r.cost.wasted) if r.cost is not None else None
-    by_cause = {cause: {"tokens": n, "usd": _share(r, n)} for cause, n in r.losses}
+    paid = r.cost.losses if r.cost is not None else {}
+    by_cause = {cause: {"tokens": n, "usd": _usd(paid.get(cause))} for cause, n in r.losses}
     return {"tokens": r.wasted, "usd": usd, "by_cause": by_cause}
 
 
@@ -403,11 +404,6 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
     }
 
 
-def _share(r: Reading, tokens: int) -> float | None:
-    """What ``tokens`` of the lost ones cost above a read."""
-    return _usd(r.cost.wasted * tokens / r.wasted) if r.cost is not None and r.wasted else None
-
-
 def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
     """Lost tokens by cause; in USD over the calls whose price is known."""
     by_cause: dict[str, dict[str, Any]] = {}
@@ -416,7 +412,7 @@ def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
             sums = by_cause.setdefault(cause, {"tokens": 0, "usd": None})
             sums["tokens"] += tokens
             if r.cost is not None:
-                sums["usd"] = (sums["usd"] or 0.0) + r.cost.wasted * tokens / r.wasted
+                sums["usd"] = (sums["usd"] or 0.0) + r.cost.losses.get(cause, 0.0)
     for sums in by_cause.values():
         sums["usd"] = _usd(sums["usd"])
     known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
