@@ -32,6 +32,7 @@ class Path:
     ends: array[int] = field(default_factory=lambda: array("q", (0,)))
     positions: array[int] = field(default_factory=lambda: array("L", (0,)))
     kinds: bytearray = field(default_factory=bytearray)
+    names: array[int] = field(default_factory=lambda: array("Q"))  # of the segments themselves
     tools: int = 0
     head: int = 0  # how many of the segments are tools and system prompt
     thought: int | None = None  # the first segment of thinking that still stands before the model
@@ -92,8 +93,11 @@ class Path:
         thought = self.thought if self.thought is not None and self.thought < shared else None
         if asked and thought is not None:
             kept, new, thought = thought, prompt.since(thought), None
+        before = {self.names[i]: self.ends[i + 1] - self.ends[i] for i in range(kept, len(self.kinds))}
+        del self.names[kept:]
         del self.keys[kept + 1 :], self.ends[kept + 1 :], self.positions[kept + 1 :], self.kinds[kept:]
         key, position = self.keys[-1], self.positions[-1]
+        fresh = []
         last = self.kinds[-1] if self.kinds else -1
         for i, s in enumerate(new, kept):
             kind = KIND_INDEX[s.kind]
@@ -106,14 +110,17 @@ class Path:
             self.keys.append(key)
             self.positions.append(position)
             self.kinds.append(kind)
+            name = _next(_SEED, s)
+            self.names.append(name)
+            fresh.append(name)
         self.thought, self.tools = thought, len(prompt.tools)
         self.head = self.tools + len(prompt.system)
         system = KIND_INDEX["system"]
         while self.head < len(self.kinds) and self.kinds[self.head] == system:
             self.head += 1
-        self._measure(
-            new, [s.kind == "thinking" and i < asked for i, s in enumerate(new, kept)], total, factor, unseen
-        )
+        gone = [s.kind == "thinking" and i < asked for i, s in enumerate(new, kept)]
+        known = [None if out else before.get(name) for name, out in zip(fresh, gone, strict=True)]
+        self._measure(new, gone, known, total, factor, unseen)
         return shared
 
     def _thinking(self) -> list[int]:
@@ -154,26 +161,36 @@ class Path:
         return n
 
     def _measure(
-        self, new: Sequence[Segment], gone: Sequence[bool], total: int | None, factor: float, unseen: bool
+        self,
+        new: Sequence[Segment],
+        gone: Sequence[bool],
+        known: Sequence[int | None],
+        total: int | None,
+        factor: float,
+        unseen: bool,
     ) -> None:
+        """``known``: sizes of those that stood in the prompt before, too."""
         counts = [0 if out else s.tokens or 0 for s, out in zip(new, gone, strict=True)]
         counted, base = sum(counts) * factor, self.ends[-1]
-        media = [i for i, s in enumerate(new) if s.tokens is None and not gone[i]]
+        media = [i for i, s in enumerate(new) if s.tokens is None and not gone[i] and known[i] is None]
         rest = counted if total is None else float(total - base)
-        if (
-            total is not None
-            and not len(self.ends) - 1
-            and (unseen or rest > _HIDDEN * counted)
-            and not media
-        ):
+        first = len(self.ends) == 1
+        if total is not None and first and (unseen or rest > _HIDDEN * counted) and not media:
             self.ends[0] = base = max(0, round(rest - counted))
             rest = float(total - base)
-        sizes = [c * factor for c in counts]
-        if media and rest > counted:
+        sizes = [c * factor if was is None else float(was) for c, was in zip(counts, known, strict=True)]
+        again = float(sum(was for was in known if was is not None))
+        own = sum(sizes) - again
+        if media and rest > own + again:
             for i in media:
-                sizes[i] = (rest - counted) / len(media)
-        elif counted and rest > 0:
-            sizes = [size * rest / counted for size in sizes]
+                sizes[i] = (rest - own - again) / len(media)
+        elif own and again and own / 2 < rest - again < 2 * own:
+            sizes = [
+                size if was is not None else size * (rest - again) / own
+                for size, was in zip(sizes, known, strict=True)
+            ]
+        elif own + again and rest > 0:
+            sizes = [size * rest / (own + again) for size in sizes]
         at = float(base)
         for size in sizes:
             at += size

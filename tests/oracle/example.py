@@ -10,7 +10,7 @@ from tests.oracle.provider import Usage, layouts, simulate
 from tests.oracle.sessions import PROVIDERS, Block, Call, Maker, Policy, Session, World, mark
 
 TURNS, SEED, RESTART = 24, 98, 6  # a restart after so many turns
-_TOOLS, _SYSTEM, _RESULT = 12, 1900, 2640  # words
+_TOOLS, _SYSTEM, _RESULT = 12, 1900, 2690  # words
 _CLOCK = "Current time: 2026-11-30T09:{:02d}:00Z\n"
 
 
