@@ -162,6 +162,10 @@ class _Run:
             floor = self.mech.readable(common, self.hidden) if common is not None else expected
         lost = expected - floor if expected - floor > spare else 0
         behind = self._behind_marker(expected, floor, spare, common) if lost and both and follows else 0
+        if self.dropped and predicted is not None and (actual or 0) + spare < predicted.read:
+            self.dropped = self.cleared = (
+                0  # even what stands in front of it was not read: that is not its doing
+            )
         facts = self._facts(follows, both, expected - (behind if behind < lost else 0), spare, entry)
         judged = verdict(facts) if lost else Verdict()
         if past is None and usage.cache_read and not judged.barrier and lost <= _UNMEASURED * expected:
