@@ -117,6 +117,7 @@ class _Run:
         self.entry: Entry | None = None
         self.cleared = 0  # tokens that the provider took out
         self.dropped = 0  # of thinking, by its rule
+        self.elsewhere = False  # the loss has another reason
 
     # ---- the question
 
@@ -163,9 +164,7 @@ class _Run:
         lost = expected - floor if expected - floor > spare else 0
         behind = self._behind_marker(expected, floor, spare, common) if lost and both and follows else 0
         if self.dropped and predicted is not None and (actual or 0) + spare < predicted.read:
-            self.dropped = self.cleared = (
-                0  # even what stands in front of it was not read: that is not its doing
-            )
+            self.dropped, self.elsewhere = 0, True  # not even what stands in front of it was read
         facts = self._facts(follows, both, expected - (behind if behind < lost else 0), spare, entry)
         judged = verdict(facts) if lost else Verdict()
         if past is None and usage.cache_read and not judged.barrier and lost <= _UNMEASURED * expected:
@@ -331,7 +330,7 @@ class _Run:
             reported=self.call.usage.cache_read is not None,
             proven=not implied or learned.has_told(self.call.service, self.scope),
             dropped=self.dropped,
-            shrunk=past is not None and (self.total < past.total or self.cleared > 0),
+            shrunk=past is not None and not self.elsewhere and (self.total < past.total or self.cleared > 0),
             expected=expected,
             slack=spare,
             same_model=past is None or past.scope == self.scope,
