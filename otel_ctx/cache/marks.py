@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.cache.path import Path
-from otel_ctx.model import Usage
+from otel_ctx.model import Break, Call, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +58,13 @@ def _lifetime(usage: Usage, before: str | None) -> str | None:
     if usage.cache_write and usage.cache_write_1h is not None:
         return "1h" if usage.cache_write_1h >= usage.cache_write else "5m"  # the shorter one stands last
     return None if usage.cache_write else before
+
+
+def marked_once(old: Call | None, call: Call, at: Break, marker: int | None, common: int | None) -> bool:
+    """Did the last marker of ``old`` stand behind text that is sent once only: a note at the end of the newest message, say?
+    ``marker``: its place in tokens; ``common``: tokens up to the break."""
+    if old is None or marker is None or (common is not None and marker <= common):
+        return False
+    tail = old.prompt.since(at.index)
+    again = {s.digest for s in call.prompt.since(at.index)}
+    return not any(s.kind in ("assistant", "tool_call", "thinking") or s.digest in again for s in tail)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from otel_ctx.cache.cause import Facts, Verdict, unmarked_tail, verdict
 from otel_ctx.cache.confirmed import confirm
 from otel_ctx.cache.learned import Learned
-from otel_ctx.cache.marks import NO_MARKS, marks_of
+from otel_ctx.cache.marks import NO_MARKS, marked_once, marks_of
 from otel_ctx.cache.mechanism import Lifetime, Mechanism, mechanism_of
+from otel_ctx.cache.outcome import best_split, outcome_of, reported_split
 from otel_ctx.cache.past import Past
 from otel_ctx.cache.path import Path
 from otel_ctx.cache.resent import cleared
@@ -17,7 +18,7 @@ from otel_ctx.cache.settings import changed, losing, settings_of
 from otel_ctx.cache.shelf import WALK, Shelf
 from otel_ctx.cache.slack import slack
 from otel_ctx.cache.store import Entry, Store
-from otel_ctx.model import Access, Break, CacheTokens, Call, Outcome, Relation, Tokens
+from otel_ctx.model import Access, Break, CacheTokens, Call, Relation, Tokens
 from otel_ctx.rules import Family, Rules
 from otel_ctx.rules.names import normalise_model_id
 
@@ -176,9 +177,9 @@ class _Run:
         otherwise = self._otherwise(judged, both, old, at, common)
         return Access(
             predicted=predicted,
-            reported=_reported(usage.cache_read, usage.cache_write, self.total),
-            optimal=self._split(max(expected, floor)),
-            outcome=self._outcome(expected, spare),
+            reported=reported_split(usage, self.total),
+            optimal=best_split(self.mech, self.total, max(expected, floor)),
+            outcome=outcome_of(self.mech, usage, self.total, expected, spare),
             expected=expected,
             actual=actual,
             simulated=usage.cache_read is None,
@@ -289,23 +290,6 @@ class _Run:
         read = mech.readable(min(reach, self.total), self.hidden)
         return CacheTokens(read, 0, self.total - read)
 
-    def _split(self, read: int) -> CacheTokens:
-        writes = self.mech.style in ("marked", "endings")
-        rest = self.total - read
-        return CacheTokens(read, rest if writes else 0, 0 if writes else rest)
-
-    def _outcome(self, expected: int, spare: int) -> Outcome:
-        read = self.call.usage.cache_read
-        if read is None:
-            return "not_reported"
-        if self.total < self.mech.minimum and not read:
-            return "ineligible"
-        if not expected:
-            return "hit" if read else "cold"
-        if read + spare >= expected:
-            return "hit"
-        return "partial" if read else "miss"
-
     # ---- why not
 
     def _behind_marker(self, expected: int, floor: int, spare: int, common: int | None) -> int:
@@ -371,23 +355,13 @@ class _Run:
         self, judged: Verdict, both: bool, old: Call | None, at: Break | None, common: int | None
     ) -> str:
         if at is not None and both:
-            return self._behind(at, old, common)
+            marker = self.past.marker if self.past is not None else None
+            once = self.mech.style == "marked" and marked_once(old, self.call, at, marker, common)
+            return "breakpoint_before_change" if once else ""
         whole = self.call.completeness.status == "full" and (old is None or old.completeness.status == "full")
         if judged.otherwise in _ONLY_SEEN and not whole:
             return "unknown"  # what was not seen may have changed
         return judged.otherwise
-
-    def _behind(self, at: Break, old: Call | None, common: int | None) -> str:
-        """The marker stood behind text that is sent once only: a note at the end of the newest message, say."""
-        past = self.past
-        if old is None or past is None or past.marker is None or self.mech.style != "marked":
-            return ""
-        if common is not None and past.marker <= common:
-            return ""
-        tail = old.prompt.since(at.index)
-        again = {s.digest for s in self.call.prompt.since(at.index)}
-        newest = not any(s.kind in ("assistant", "tool_call", "thinking") or s.digest in again for s in tail)
-        return "breakpoint_before_change" if newest else ""
 
     # ---- what it leaves
 
@@ -437,9 +411,3 @@ class _Run:
     def _put(self, place: int, ready: int, ttl: str | None) -> None:
         if self.shelf is not None:
             self.entry = self.shelf.put(place, ready, self._lifetime(ttl)) or self.entry
-
-
-def _reported(read: int | None, write: int | None, total: int) -> CacheTokens | None:
-    if read is None and write is None:
-        return None
-    return CacheTokens(read or 0, write or 0, max(0, total - (read or 0) - (write or 0)))
