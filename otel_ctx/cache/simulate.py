@@ -166,12 +166,14 @@ class _Run:
         behind = self._behind_marker(expected, floor, spare, common) if lost and both and follows else 0
         if self.dropped and predicted is not None and (actual or 0) + spare < predicted.read:
             self.dropped, self.elsewhere = 0, True  # not even what stands in front of it was read
-        facts = self._facts(follows, both, expected - (behind if behind < lost else 0), spare, entry)
-        judged = verdict(facts) if lost else Verdict()
-        if past is None and usage.cache_read and not judged.barrier and lost <= _UNMEASURED * expected:
-            lost, judged = 0, Verdict()  # it read another entry, or this one
-        if lost and behind >= lost:  # the marker alone is to blame
-            judged, behind = unmarked_tail(facts), lost if at is not None else 0
+        judged, tail = Verdict(), Verdict()
+        if lost:
+            facts = self._facts(follows, both, expected - (behind if behind < lost else 0), spare, entry)
+            judged, tail = verdict(facts), unmarked_tail(facts)
+            if past is None and usage.cache_read and not judged.barrier and lost <= _UNMEASURED * expected:
+                lost, judged = 0, Verdict()  # it read another entry, or this one
+            elif behind >= lost:  # the marker alone is to blame
+                judged, behind = tail, lost if at is not None else 0
         if not lost and self._too_short():
             judged = Verdict(barrier="below_minimum", sure="predicted")
         otherwise = self._otherwise(judged, both, old, at, common)
@@ -191,7 +193,7 @@ class _Run:
             ttl_seconds=entry.least if entry is not None else None,
             note=judged.note,
             behind=behind,
-            behind_cause=unmarked_tail(facts).otherwise if behind else "",
+            behind_cause=tail.otherwise if behind else "",
         )
 
     def _walk(self, previous: Call | None, shared: int) -> int:
