@@ -15,6 +15,7 @@ from otel_ctx.model import Analysis, Span
 from otel_ctx.outputs.report import Inputs, build, dumps
 from tests.oracle import mutations
 from tests.oracle.provider import layouts, simulate
+from tests.oracle.score import result
 from tests.oracle.spans import Clothes, clothes_of, spans
 
 LONGEST = 8
@@ -55,6 +56,16 @@ def test_each_lost_token_has_one_cause(seed: int, mutation: str) -> None:
     total = said["totals"]["waste"]
     assert sum(c["tokens"] for c in total["by_cause"].values()) == total["tokens"]
     assert total["tokens"] == sum((c["waste"] or {}).get("tokens") or 0 for c in said["calls"])
+
+
+@pytest.mark.parametrize(("seed", "mutation", "longest"), [(205000402, "frozen_breakpoint", 60)])
+def test_a_cause_that_takes_the_head_and_the_tail_is_counted_once(
+    seed: int, mutation: str, longest: int
+) -> None:
+    """Both parts of one loss were put down to the missing marker, and the second took the place of the first."""
+    result_ = result(seed, mutation, longest)
+
+    assert result_.sound, result_.problems
 
 
 @some

@@ -48,6 +48,9 @@ class Facts:
     parameters: str  # that changed, in words
 
 
+OF_THE_TAIL = ("frozen_breakpoint", "missing_tail_breakpoint")
+
+
 def verdict(f: Facts) -> Verdict:
     for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _settings, _marker, _thinking, _server):
         found = judge(f)

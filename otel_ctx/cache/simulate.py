@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from otel_ctx.cache.cause import Facts, Verdict, unmarked_tail, verdict
+from otel_ctx.cache.cause import OF_THE_TAIL, Facts, Verdict, unmarked_tail, verdict
 from otel_ctx.cache.confirmed import confirm
 from otel_ctx.cache.learned import Learned
 from otel_ctx.cache.marks import NO_MARKS, marked_once, marks_of
@@ -174,6 +174,8 @@ class _Run:
                 lost, judged = 0, Verdict()  # it read another entry, or this one
             elif behind >= lost:  # the marker alone is to blame
                 judged, behind = tail, lost if at is not None else 0
+            elif judged.otherwise in OF_THE_TAIL:  # one reason for all of it
+                behind = 0
         if not lost and self._too_short():
             judged = Verdict(barrier="below_minimum", sure="predicted")
         otherwise = self._otherwise(judged, both, old, at, common)

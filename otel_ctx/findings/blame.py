@@ -42,7 +42,7 @@ NOTHING = Blame("", 0, "unknown")
 def blame(step: Step, findings: Sequence[Finding]) -> Blame:
     access = step.reading.access
     whole = _whole(step, findings)
-    if access is None or not access.behind or not whole.tokens:
+    if access is None or not access.behind or not whole.tokens or whole.cause == access.behind_cause:
         return whole
     if access.behind >= whole.tokens:
         return Blame(access.behind_cause, whole.tokens, "inferred")
