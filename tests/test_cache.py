@@ -45,7 +45,9 @@ def prompt(blocks: Sequence[Block]) -> Prompt:
         segments.append(
             Segment(kind, "user", "", f"messages[{i}]", tokens * 4, tokens, "exact", digest, marker)  # type: ignore[arg-type]
         )
-    return Prompt((), (), grown(EMPTY_CHAIN, segments, len(segments)))
+    tools = tuple(s for s in segments if s.kind == "tools")
+    rest = segments[len(tools) :]
+    return Prompt(tools, (), grown(EMPTY_CHAIN, rest, len(rest)))
 
 
 def call(
@@ -233,6 +235,102 @@ def test_a_setting_that_loses_the_messages() -> None:
     )
 
 
+def test_an_image_that_comes_or_goes_loses_the_messages_and_keeps_what_stands_before_them() -> None:
+    provider = Provider()
+    provider.ask(call([("system", 2000, "5m", "system"), ("question", 3000, "5m")]))
+    now = call(
+        [
+            ("system", 2000, "5m", "system"),
+            ("question", 3000),
+            ("image", 500, "", "image"),
+            ("and", 100, "5m"),
+        ],
+        at=10,
+        usage=Usage(input=5600, cache_read=2000, cache_write=3600, cache_write_1h=0),
+    )
+    access = provider.ask(now)
+
+    assert access.predicted is not None
+    assert access.predicted.read == 2000
+    assert (access.otherwise, access.note, access.lost) == (
+        "parameters_changed",
+        "An image was added or taken away.",
+        3000,
+    )
+
+
+def test_images_that_stay_lose_nothing() -> None:
+    system: Block = ("system", 2000, "5m", "system")
+    image: Block = ("image", 500, "", "image")
+    provider = Provider()
+    provider.ask(call([system, image, ("question", 3000, "5m")]))
+
+    assert provider.read(call([system, image, ("question", 3000), ("more", 100, "5m")], at=10)) == 5500
+
+
+def test_a_setting_that_loses_the_system_prompt_too() -> None:
+    """Fast mode keeps the tools alone, a choice of tools the system prompt as well."""
+    tool: Block = ("tool", 2000, "5m", "tools")
+    system: Block = ("system", 2000, "5m", "system")
+    for name, read in (("speed", 2000), ("tool_choice", 4000)):
+        provider = Provider()
+        provider.ask(call([tool, system, ("question", 1000, "5m")]))
+
+        assert (
+            provider.read(
+                call([tool, system, ("question", 1000, "5m")], at=10, parameters=((name, "x"),)), "other"
+            )
+            == read
+        )
+
+
+# ---- Anthropic: thinking
+
+OPUS_5 = "claude-opus-5"
+
+
+def thinking(model: str, read: int, total: int) -> Access:
+    """Two calls with thinking, and a third that begins with a user's words: 2,000 of them, 500 of thinking, 1,000, 100."""
+    first: list[Block] = [("system", 2000, "5m", "system"), ("question", 1000)]
+    loop: list[Block] = [
+        ("thought", 500, "", "thinking"),
+        ("call", 100, "", "tool_call"),
+        ("result", 900, "", "tool_result"),
+    ]
+    last: list[Block] = [("answer", 100, "", "assistant"), ("more", 300, "5m")]
+    provider = Provider()
+    provider.ask(call([*first[:-1], ("question", 1000, "5m")], model=model))
+    provider.ask(call([*first, *loop[:-1], ("result", 900, "5m", "tool_result")], 10, model))  # type: ignore[list-item]
+    usage = Usage(input=total, cache_read=read, cache_write=total - read, cache_write_1h=0)
+    return provider.ask(call([*first, *loop, *last], 20, model, usage=usage))
+
+
+def test_a_user_s_message_takes_out_the_thinking_before_it() -> None:
+    """On Sonnet 4.5: what stood in front of the first block is read, the 1,000 tokens behind it are lost."""
+    access = thinking(SONNET, 3000, 4400)
+
+    assert access.predicted is not None
+    assert access.predicted.read == 3000
+    assert (access.otherwise, access.sure, access.lost) == ("server_side_rewrite_suspected", "reported", 1000)
+
+
+def test_later_models_keep_it() -> None:
+    access = thinking(OPUS_5, 4500, 4900)
+
+    assert access.predicted is not None
+    assert (access.predicted.read, access.lost) == (4500, 0)
+
+
+@pytest.mark.parametrize("read", [4500, 3000])
+def test_what_usage_shows_is_believed_before_the_rule(read: int) -> None:
+    """4,900 tokens are all of them: nothing was taken out."""
+    access = thinking(SONNET, read, 4900)
+
+    assert access.predicted is not None
+    assert access.predicted.read == 4500
+    assert access.otherwise == ("" if read == 4500 else "provider_side_miss")
+
+
 # ---- Anthropic: markers that only usage tells
 
 
@@ -361,7 +459,7 @@ def test_a_miss_of_a_cache_that_promises_nothing_is_nobody_s() -> None:
 
 
 def priced(model: str, **usage: int | None) -> Any:
-    return cost_of(call([("x", 1)], model=model, usage=Usage(**usage)), 0, RULES)
+    return cost_of(call([("x", 1)], model=model, usage=Usage(**usage)), (), RULES)
 
 
 def test_an_hour_costs_twice_the_input_price() -> None:
@@ -394,8 +492,30 @@ def test_an_unknown_price_is_no_price() -> None:
 
 def test_parts_add_up_and_waste_is_what_a_read_would_have_saved() -> None:
     usage = Usage(input=10_000, cache_read=1000, cache_write=9000, cache_write_1h=0, output=100)
-    cost = cost_of(call([("x", 1)], usage=usage), 4000, RULES)
+    cost = cost_of(call([("x", 1)], usage=usage), [("volatile_prefix", 4000)], RULES)
 
     assert cost is not None
     assert cost.usd == pytest.approx(sum(cost.parts.values()))
     assert cost.wasted == pytest.approx(4000 * (3.75 - 0.3) / 1_000_000)
+
+
+def test_a_class_without_a_price_costs_what_the_rule_of_the_cache_says() -> None:
+    own = """
+[sources.mine]
+title = "our contract"
+date = "2026-11"
+kind = "contract"
+[[price]]
+id = "mine"
+provider = "anthropic"
+model = "claude-opus-5-5"
+usd = { input = 2.0, output = 8.0 }
+source = ["mine"]
+status = "documented"
+"""
+    usage = Usage(input=3_000_000, cache_read=1_000_000, cache_write=2_000_000, cache_write_1h=1_000_000)
+    cost = cost_of(call([("x", 1)], model="claude-opus-5-5", usage=usage), (), load(own))
+
+    assert cost is not None
+    assert cost.parts["cache_read"] == pytest.approx(2 * 0.05)
+    assert cost.parts["cache_write"] == pytest.approx(2 * 1.25 + 2 * 2)

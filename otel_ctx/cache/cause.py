@@ -31,6 +31,7 @@ class Facts:
     seen: bool  # the text of both calls
     reported: bool
     proven: bool  # the cache is known to be told of: a count stands there, or an earlier call had one
+    dropped: int  # tokens of thinking that the provider takes out by its rule
     shrunk: bool  # the prompt is smaller than its text says, or than the one before
     expected: int
     slack: int
@@ -47,8 +48,11 @@ class Facts:
     parameters: str  # that changed, in words
 
 
+OF_THE_TAIL = ("frozen_breakpoint", "missing_tail_breakpoint")
+
+
 def verdict(f: Facts) -> Verdict:
-    for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _marker, _server):
+    for judge in (_model, _lifetime, _not_yet, _unmarked, _unseen, _settings, _marker, _thinking, _server):
         found = judge(f)
         if found is not None:
             return found
@@ -101,25 +105,44 @@ def _unseen(f: Facts) -> Verdict | None:
     return Verdict(otherwise="unknown") if told else Verdict()
 
 
+def _settings(f: Facts) -> Verdict | None:
+    if not f.parameters:
+        return None
+    return Verdict(otherwise="parameters_changed", sure=_by(f, "reported"), note=f.parameters)
+
+
+def _thinking(f: Facts) -> Verdict | None:
+    """The blocks that a user's new message takes out are documented, and so is the loss from the first of them on."""
+    if not f.dropped:
+        return None
+    return Verdict(otherwise="server_side_rewrite_suspected", sure="reported" if f.reported else "predicted")
+
+
 def _marker(f: Facts) -> Verdict | None:
     """Where the markers stand. None where they cover what could have been read."""
-    if f.parameters:
-        return Verdict(otherwise="parameters_changed", sure=_by(f, "reported"), note=f.parameters)
     if f.mechanism.style != "marked" or f.marker is None:
         return None
-    sure: Evidence = "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"
     if f.marker + f.slack < f.expected:
-        still = f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
-        if still and f.beyond_head:
-            return Verdict(otherwise="frozen_breakpoint", sure=sure)
-        return Verdict(otherwise="missing_tail_breakpoint", sure=sure)
+        return unmarked_tail(f)
     if f.last_marker is None:
         return None
     if f.last_marker + f.slack < f.expected:
-        return Verdict(otherwise="missing_tail_breakpoint", sure=sure)
+        return Verdict(otherwise="missing_tail_breakpoint", sure=_of_markers(f))
     if f.distance >= f.mechanism.lookback:
-        return Verdict(otherwise="lookback_exceeded", sure=sure)
+        return Verdict(otherwise="lookback_exceeded", sure=_of_markers(f))
     return None
+
+
+def _of_markers(f: Facts) -> Evidence:
+    """Markers that are on the spans are known, others inferred from usage."""
+    return "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"
+
+
+def unmarked_tail(f: Facts) -> Verdict:
+    """The last marker stands in front of what was sent again: the same one each time, or none."""
+    still = f.marker is not None and f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
+    kind = "frozen_breakpoint" if still and f.beyond_head else "missing_tail_breakpoint"
+    return Verdict(otherwise=kind, sure=_of_markers(f))
 
 
 def _server(f: Facts) -> Verdict | None:

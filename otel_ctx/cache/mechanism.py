@@ -35,6 +35,9 @@ class Mechanism:
     grain: int  # what is read is rounded down to it
     lookback: int
     lifetimes: dict[str, Lifetime]
+    runs: bool = True  # a run of tool calls, or of results, is one position of the lookback
+    drops_thinking: bool = False  # a user's new message takes out the thinking before it
+    most_marks: int = _FAR  # of a request; more are not heeded
 
     @property
     def usual(self) -> Lifetime:
@@ -80,4 +83,7 @@ def mechanism_of(family: Family) -> Mechanism:
         grain=family.granularity_tokens or 1,
         lookback=family.lookback_positions or _FAR,
         lifetimes=lifetimes,
+        runs=family.lookback_runs_collapse,
+        drops_thinking=family.prior_thinking_kept is False,
+        most_marks=family.max_breakpoints or _FAR,
     )

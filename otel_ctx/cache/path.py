@@ -15,8 +15,12 @@ import xxhash
 from otel_ctx.model import KIND_INDEX, Prompt, Segment
 
 _SEED = 0
+_FRAME = 64  # tokens around a message
+_COUNTED_TO = 0.25  # counts of another tokenizer are as near as that
+_SHARED_TO = 1.05  # and places that were shared out
 _HIDDEN = 1.5  # a prompt this much larger than what was counted has something in front that was not recorded
-_RUNS = (KIND_INDEX["tool_call"], KIND_INDEX["tool_result"])  # a run of one of them is one position
+_RUNS = (KIND_INDEX["tool_call"], KIND_INDEX["tool_result"])  # a run of one of them may be one position
+_USER, _THINKING, _IMAGE = KIND_INDEX["user"], KIND_INDEX["thinking"], KIND_INDEX["image"]
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +32,12 @@ class Path:
     ends: array[int] = field(default_factory=lambda: array("q", (0,)))
     positions: array[int] = field(default_factory=lambda: array("L", (0,)))
     kinds: bytearray = field(default_factory=bytearray)
+    names: array[int] = field(default_factory=lambda: array("Q"))  # of the segments themselves
+    tools: int = 0
     head: int = 0  # how many of the segments are tools and system prompt
+    thought: int | None = None  # the first segment of thinking that still stands before the model
+    asked: int = 0  # thinking that stands before this place no longer does
+    dropped: int = 0  # tokens of thinking that stood there before this prompt, and no longer do
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -36,6 +45,10 @@ class Path:
     @property
     def total(self) -> int:
         return self.ends[-1]
+
+    @property
+    def images(self) -> int:
+        return self.kinds.count(_IMAGE)
 
     def nearest(self, tokens: int) -> int:
         """How many segments end nearest to a place in tokens."""
@@ -50,36 +63,93 @@ class Path:
         return low - 1 if low and tokens - ends[low - 1] < ends[low] - tokens else low
 
     def follow(
-        self, prompt: Prompt, shared: int | None, total: int | None, factor: float, unseen: bool
+        self,
+        prompt: Prompt,
+        shared: int | None,
+        total: int | None,
+        factor: float,
+        *,
+        unseen: bool = False,
+        runs: bool = True,
+        drops: bool = False,
+        read: int | None = None,
     ) -> int:
         """Become the path of ``prompt``, of which ``shared`` segments stand here already (None: find out). ``total`` is the
-        reported input; ``factor`` turns counts into the provider's tokens; ``unseen``: a section was not recorded.
-        Returns how many segments were kept."""
+        reported input; ``factor`` turns counts into the provider's tokens; ``unseen``: a section was not recorded; ``runs``:
+        a run of calls or of results is one position; ``drops``: a user's new message takes out the thinking before it, by the
+        rule; ``read``: the reported tokens that came from the cache. Returns how many segments were kept."""
         if shared is None:
             shared = self._shared(prompt)
-        del (
-            self.keys[shared + 1 :],
-            self.ends[shared + 1 :],
-            self.positions[shared + 1 :],
-            self.kinds[shared:],
-        )
-        new = prompt.since(shared)
+        kept, new = shared, prompt.since(shared)
+        asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0) if drops else 0
+        standing = self._thinking() if asked else []
+        stays = sum(s.kind == "thinking" for i, s in enumerate(new, shared) if i >= asked)
+        spoke = asked > 0 and (stays < len(standing) or not standing)
+        standing = standing if spoke else []
+        if spoke and self._still(standing, new, shared, asked, total, factor, read):
+            asked, standing = 0, []
+        self.asked = asked
+        self.dropped = sum(self.ends[i + 1] - self.ends[i] for i in standing)
+        thought = self.thought if self.thought is not None and self.thought < shared else None
+        if asked and thought is not None:
+            kept, new, thought = thought, prompt.since(thought), None
+        before = {self.names[i]: self.ends[i + 1] - self.ends[i] for i in range(kept, len(self.kinds))}
+        del self.names[kept:]
+        del self.keys[kept + 1 :], self.ends[kept + 1 :], self.positions[kept + 1 :], self.kinds[kept:]
         key, position = self.keys[-1], self.positions[-1]
+        fresh = []
         last = self.kinds[-1] if self.kinds else -1
-        for s in new:
-            key = _next(key, s)
+        for i, s in enumerate(new, kept):
             kind = KIND_INDEX[s.kind]
-            position += not (kind == last and kind in _RUNS)
-            last = kind
+            if kind != _THINKING or i >= asked:
+                key = _next(key, s)
+                position += not (runs and kind == last and kind in _RUNS)
+                last = kind
+                if kind == _THINKING and thought is None:
+                    thought = i
             self.keys.append(key)
             self.positions.append(position)
             self.kinds.append(kind)
-        self.head = len(prompt.tools) + len(prompt.system)
+            name = _next(_SEED, s)
+            self.names.append(name)
+            fresh.append(name)
+        self.thought, self.tools = thought, len(prompt.tools)
+        self.head = self.tools + len(prompt.system)
         system = KIND_INDEX["system"]
         while self.head < len(self.kinds) and self.kinds[self.head] == system:
             self.head += 1
-        self._measure(new, total, factor, unseen)
+        gone = [s.kind == "thinking" and i < asked for i, s in enumerate(new, kept)]
+        known = [None if out else before.get(name) for name, out in zip(fresh, gone, strict=True)]
+        self._measure(new, gone, known, total, factor, unseen)
         return shared
+
+    def _thinking(self) -> list[int]:
+        """The segments of thinking that still stand before the model."""
+        if self.thought is None:
+            return []
+        return [i for i in range(self.thought, len(self.kinds)) if self.kinds[i] == _THINKING]
+
+    def _still(
+        self,
+        standing: Sequence[int],
+        new: Sequence[Segment],
+        shared: int,
+        asked: int,
+        total: int | None,
+        factor: float,
+        read: int | None,
+    ) -> bool:
+        """Does usage say that the thinking still stands there, whatever the rule says? ``asked``: the place of the user's
+        new message."""
+        inside = [i for i in standing if i < shared]
+        if total is not None and all(s.tokens is not None for s in new):
+            before = sum(self.ends[i + 1] - self.ends[i] for i in inside)
+            ours = (s.tokens or 0 for i, s in enumerate(new, shared) if s.kind == "thinking" and i < asked)
+            after = sum(ours) * factor
+            added = sum(s.tokens or 0 for s in new) * factor - after
+            if before + after > _COUNTED_TO * added:
+                return total - self.ends[shared] - added > (after - before) / 2
+        return bool(inside) and read is not None and read > _SHARED_TO * self.ends[inside[0]] + _FRAME
 
     def _shared(self, prompt: Prompt) -> int:
         key, n = _SEED, 0
@@ -90,25 +160,37 @@ class Path:
             n += 1
         return n
 
-    def _measure(self, new: Sequence[Segment], total: int | None, factor: float, unseen: bool) -> None:
-        counts = [s.tokens or 0 for s in new]
+    def _measure(
+        self,
+        new: Sequence[Segment],
+        gone: Sequence[bool],
+        known: Sequence[int | None],
+        total: int | None,
+        factor: float,
+        unseen: bool,
+    ) -> None:
+        """``known``: sizes of those that stood in the prompt before, too."""
+        counts = [0 if out else s.tokens or 0 for s, out in zip(new, gone, strict=True)]
         counted, base = sum(counts) * factor, self.ends[-1]
-        media = [i for i, s in enumerate(new) if s.tokens is None]
+        media = [i for i, s in enumerate(new) if s.tokens is None and not gone[i] and known[i] is None]
         rest = counted if total is None else float(total - base)
-        if (
-            total is not None
-            and not len(self.ends) - 1
-            and (unseen or rest > _HIDDEN * counted)
-            and not media
-        ):
+        first = len(self.ends) == 1
+        if total is not None and first and (unseen or rest > _HIDDEN * counted) and not media:
             self.ends[0] = base = max(0, round(rest - counted))
             rest = float(total - base)
-        sizes = [c * factor for c in counts]
-        if media and rest > counted:
+        sizes = [c * factor if was is None else float(was) for c, was in zip(counts, known, strict=True)]
+        again = float(sum(was for was in known if was is not None))
+        own = sum(sizes) - again
+        if media and rest > own + again:
             for i in media:
-                sizes[i] = (rest - counted) / len(media)
-        elif counted and rest > 0:
-            sizes = [size * rest / counted for size in sizes]
+                sizes[i] = (rest - own - again) / len(media)
+        elif own and again and own / 2 < rest - again < 2 * own:
+            sizes = [
+                size if was is not None else size * (rest - again) / own
+                for size, was in zip(sizes, known, strict=True)
+            ]
+        elif own + again and rest > 0:
+            sizes = [size * rest / (own + again) for size in sizes]
         at = float(base)
         for size in sizes:
             at += size

@@ -51,11 +51,13 @@ def _shrunk(at: Break, size: int) -> int:
     return round(size * max(0.0, 1 - after.tokens / before.tokens))
 
 
-def cleared(before: int, total: int, new: Sequence[Segment], factor: float) -> int:
+def cleared(before: int, total: int, new: Sequence[Segment], factor: float, dropped: int = 0) -> int:
     """Tokens that are gone although the text says that all of the ``before`` was sent again with ``new`` behind it: the
-    provider took them out. 0 where that is not certain."""
+    provider took them out. 0 where that is not certain. ``dropped``: about how many its rules take out."""
     if any(s.tokens is None for s in new):
-        return 0
+        return dropped
     added = round(sum(s.tokens or 0 for s in new) * factor)
     gone = before + added - total
+    if dropped:
+        return gone if gone > 0 else dropped
     return gone if gone > max(_LEAST, _SURE * added) else 0

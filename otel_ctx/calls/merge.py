@@ -80,6 +80,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         reserve=said.reserve,
         limit=said.limit,
         parameters=said.parameters,
+        diagnosis=said.diagnosis,
         record=said.record,
         compacted=said.compacted,
         cut_by=best.telling.cut_by,
@@ -113,6 +114,7 @@ def _merged(said: list[Telling]) -> Telling:
         limit=next((t.limit for t in said if t.limit), None),
         compacted=any(t.compacted for t in said),
         parameters=next((t.parameters for t in said if t.parameters), ()),
+        diagnosis=next((t.diagnosis for t in said if t.diagnosis), None),
     )
 
 

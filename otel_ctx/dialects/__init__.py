@@ -32,6 +32,7 @@ from otel_ctx.dialects import (
     vercel,
 )
 from otel_ctx.dialects.cuts import with_cut
+from otel_ctx.dialects.diagnoses import of_attributes as diagnosis_of
 from otel_ctx.dialects.parameters import of_attributes
 from otel_ctx.model import LogRecord, Span, Telling
 
@@ -104,10 +105,13 @@ def _read(span: Span) -> Telling | None:
         if telling is None or (reader is generic.read and _is_known(span)):
             continue
         telling = with_cut(telling, span.cut)
-        if telling.role != "call" or telling.parameters:
+        if telling.role != "call":
             return telling
-        parameters = of_attributes(span.attributes)
-        return replace(telling, parameters=parameters) if parameters else telling
+        parameters = telling.parameters or of_attributes(span.attributes)
+        diagnosis = telling.diagnosis or diagnosis_of(span.attributes)
+        if parameters == telling.parameters and diagnosis == telling.diagnosis:
+            return telling
+        return replace(telling, parameters=parameters, diagnosis=diagnosis)
     return None
 
 

@@ -92,6 +92,7 @@ def read(span: Span) -> Telling | None:
         reserve=body.reserve if body is not None else None,
         limit=number(a, f"{_PREFIX}limit"),
         parameters=of_request(sent),
+        diagnosis=answer.diagnosis,
         tools=_tools(sent, body),
         system=body.system if body is not None else None,
         messages=messages,

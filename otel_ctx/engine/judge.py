@@ -16,7 +16,7 @@ from otel_ctx.cost import cost_of
 from otel_ctx.engine.evidence import Evidence
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
-from otel_ctx.findings import CHECKS, Step, blame, unpriced_model
+from otel_ctx.findings import CHECKS, Blame, Step, blame, unpriced_model
 from otel_ctx.model import (
     Band,
     Break,
@@ -92,9 +92,9 @@ class Judge:
         results = [r for check in CHECKS for r in check(step)]
         found, left_out = [r for r in results if isinstance(r, Finding)], self._settings.leaves_out
         blamed = blame(step, found)
-        cost = cost_of(step.call, blamed.tokens, self._rules)
+        cost = cost_of(step.call, blamed.losses, self._rules)
         found += unpriced_model(step, cost)
-        findings = tuple(_priced(f, blamed.tokens, cost) for f in found if not left_out(f))
+        findings = tuple(_priced(f, blamed, cost) for f in found if not left_out(f))
         kinds = tuple(dict.fromkeys(f.kind for f in findings))
         ignored = tuple(dict.fromkeys(f.kind for f in found if left_out(f)))
         reading = replace(
@@ -102,6 +102,7 @@ class Judge:
             findings=kinds,
             cause=blamed.cause,
             wasted=blamed.tokens,
+            losses=blamed.losses,
             evidence=blamed.evidence,
             cost=cost,
         )
@@ -281,11 +282,13 @@ def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:
     return None, "unmeasured"
 
 
-def _priced(finding: Finding, wasted: int, cost: Cost | None) -> Finding:
+def _priced(finding: Finding, blamed: Blame, cost: Cost | None) -> Finding:
     """With its share of what the lost tokens cost."""
-    if cost is None or not wasted or not finding.tokens:
+    if cost is None or not blamed.tokens or not finding.tokens:
         return finding
-    return replace(finding, usd=cost.wasted * min(1.0, finding.tokens / wasted))
+    cause, tokens = next((own for own in blamed.losses if own[0] == finding.kind), ("", blamed.tokens))
+    usd = cost.losses[cause] if cause else cost.wasted
+    return replace(finding, usd=usd * min(1.0, finding.tokens / tokens))
 
 
 def _conversation(id_: str, t: _Thread) -> Conversation:

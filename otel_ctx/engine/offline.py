@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from otel_ctx.calls import fold
-from otel_ctx.cost import lifetimes
+from otel_ctx.cost import lifetimes, savings_of
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
 from otel_ctx.engine.libraries import libraries
 from otel_ctx.engine.settings import Settings
 from otel_ctx.findings import as_it_stands, gather, hindsight, ranked, unknown_dialects
-from otel_ctx.model import Analysis, Finding, LogRecord, NotChecked, Reading, Span
+from otel_ctx.model import Analysis, Conversation, Finding, LogRecord, NotChecked, Reading, Span
+from otel_ctx.rules import Rules
 
 _DEFAULT = Settings()
 
@@ -48,7 +50,7 @@ class Engine:
         findings, not_checked = gather(found, readings)
         ignored = Counter(kind for s in said for kind in s.ignored)
         foreign = tuple(sorted(intake.foreign.items()))
-        told = hindsight(readings, intake.texts.get, partial(lifetimes, rules=intake.rules))
+        told = tuple(hindsight(readings, intake.texts.get, partial(lifetimes, rules=intake.rules)))
         for finding in (*unknown_dialects(foreign), *told):
             if self._settings.leaves_out(finding):
                 ignored[finding.kind] += len(finding.calls)
@@ -56,7 +58,7 @@ class Engine:
                 findings += (finding,)
         return Analysis(
             readings=readings,
-            conversations=judge.conversations(),
+            conversations=tuple(_with_savings(judge.conversations(), readings, told, intake.rules)),
             findings=ranked(findings),
             not_checked=not_checked,
             spans=intake.spans,
@@ -68,3 +70,16 @@ class Engine:
             ignored=tuple(sorted(ignored.items())),
             libraries=libraries(intake.told.values(), [r.call for r in readings], intake.rules),
         )
+
+
+def _with_savings(
+    conversations: Iterable[Conversation], readings: Iterable[Reading], found: Iterable[Finding], rules: Rules
+) -> Iterator[Conversation]:
+    """``found``: in hindsight, lifetimes that were paid for in vain among it."""
+    own: dict[str, list[Reading]] = defaultdict(list)
+    for r in readings:
+        own[r.conversation].append(r)
+    overpaid = {f.calls[0]: f.usd or 0.0 for f in found if f.kind == "ttl_overpaid"}
+    for c in conversations:
+        extra = sum(overpaid.get(id_, 0.0) for id_ in c.calls)
+        yield replace(c, savings=savings_of(own[c.id], rules, extra))

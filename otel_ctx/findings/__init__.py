@@ -8,9 +8,10 @@ beside it, and takes the loss; what remains is asked last.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from otel_ctx.findings import caching, prefix, quality, tools, window
-from otel_ctx.findings.blame import blame
+from otel_ctx.findings.blame import Blame, blame
 from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
 from otel_ctx.findings.merge import gather, ranked
@@ -36,6 +37,9 @@ CAUSES: tuple[Check, ...] = (
 
 def cause(step: Step) -> Iterator[Finding | NotChecked]:
     """What the first of ``CAUSES`` that knows the break says of it; and what else kept the cache from being read."""
+    if caching.is_confirmed(step):
+        yield from _confirmed(step)
+        return
     yield from caching.barrier(step)
     named = False
     for check in CAUSES:
@@ -48,9 +52,20 @@ def cause(step: Step) -> Iterator[Finding | NotChecked]:
         yield from caching.remaining(step)
 
 
+def _confirmed(step: Step) -> Iterator[Finding]:
+    """The provider has said what it was: what is found in the text stands where it is the same, else its word does."""
+    said = (found for check in CAUSES for found in check(step) if isinstance(found, Finding))
+    first = next(said, None)
+    if first is not None and caching.agrees(step, first):
+        yield replace(first, evidence="confirmed")
+    else:
+        yield from caching.confirmed(step)
+
+
 CHECKS: tuple[Check, ...] = (
     prefix.not_seen,
     cause,
+    caching.behind,
     window.window_exceeded,
     window.headroom_low,
     window.growth_spike,
@@ -66,6 +81,7 @@ CHECKS: tuple[Check, ...] = (
 __all__ = [
     "CAUSES",
     "CHECKS",
+    "Blame",
     "Check",
     "Gap",
     "Lost",

@@ -1,4 +1,4 @@
-"""What a call's lost tokens are put down to: one cause for each call, and nothing where nothing was lost."""
+"""What a call's lost tokens are put down to: one cause for each, and nothing where nothing was lost."""
 
 from __future__ import annotations
 
@@ -22,15 +22,34 @@ _OF_KIND = {
 
 
 class Blame(NamedTuple):
+    """``tokens``: all that were lost; ``behind``: the cause of those behind the last marker, and how many these are."""
+
     cause: str
     tokens: int
     evidence: Evidence
+    behind: tuple[str, int] = ("", 0)
+
+    @property
+    def losses(self) -> tuple[tuple[str, int], ...]:
+        """(cause, tokens): each lost token once."""
+        own = (self.cause, self.tokens - self.behind[1])
+        return tuple(share for share in (own, self.behind) if share[0] and share[1])
 
 
 NOTHING = Blame("", 0, "unknown")
 
 
 def blame(step: Step, findings: Sequence[Finding]) -> Blame:
+    access = step.reading.access
+    whole = _whole(step, findings)
+    if access is None or not access.behind or not whole.tokens or whole.cause == access.behind_cause:
+        return whole
+    if access.behind >= whole.tokens:
+        return Blame(access.behind_cause, whole.tokens, "inferred")
+    return whole._replace(behind=(access.behind_cause, access.behind))
+
+
+def _whole(step: Step, findings: Sequence[Finding]) -> Blame:
     access = step.reading.access
     text = next((f for f in findings if f.kind in _OF_KIND), None)
     if access is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
@@ -24,13 +24,49 @@ class _Words:
     fix: str
 
 
+_CONFIRMED = "confirmed."
+_SECTIONS = {
+    "tools_changed": ("tools",), "system_changed": ("system",), "messages_changed": ("messages",),
+    "input_changed": ("system", "messages"),
+}  # fmt: skip
+"""Where the prompt changed, by the provider's word."""
 _NAMES = {"unknown": "unexplained_miss"}
 
 
 @cache
 def _said() -> Mapping[str, _Words]:
     text = files("otel_ctx.findings").joinpath("caching.toml").read_text("utf-8")
-    return {cause: _Words(**words) for cause, words in tomllib.loads(text).items()}
+    tables = tomllib.loads(text)
+    by_word = {f"{_CONFIRMED}{cause}": words for cause, words in tables.pop("confirmed").items()}
+    return {cause: _Words(**words) for cause, words in {**tables, **by_word}.items()}
+
+
+# ---- the provider's own word
+
+
+def is_confirmed(step: Step) -> bool:
+    access = step.reading.access
+    return access is not None and access.sure == "confirmed"
+
+
+def agrees(step: Step, found: Finding) -> bool:
+    """Does what was found in the text lie where the provider says that the prompt changed?"""
+    access, at = step.reading.access, step.reading.break_
+    if access is None or at is None:
+        return False
+    if access.otherwise == "compaction":
+        return found.kind in ("compaction", "evicted_content")
+    section = at.kind if at.kind in ("tools", "system") else "messages"
+    return section in _SECTIONS.get(access.note, ())
+
+
+def confirmed(step: Step) -> Iterator[Finding]:
+    access = step.reading.access
+    if access is not None:
+        yield _finding(step, access, access.otherwise, _CONFIRMED)
+
+
+# ---- what was worked out
 
 
 def barrier(step: Step) -> Iterator[Finding]:
@@ -53,7 +89,7 @@ def breakpoint_before_change(step: Step) -> Iterator[Finding]:
         fix="Set the breakpoint on the last block that will be sent again unchanged, in front of what changes.",
         calls=(step.call.id,),
         path=step.reading.break_.path if step.reading.break_ is not None else "",
-        tokens=access.lost,
+        tokens=access.lost - access.behind,
         evidence="inferred" if not step.call.prompt.marked() else "reported",
     )
 
@@ -70,8 +106,17 @@ def remaining(step: Step) -> Iterator[Finding]:
         yield _finding(step, access, cause)
 
 
-def _finding(step: Step, access: Access, cause: str) -> Finding:
-    words, call = _said()[cause], step.call
+def behind(step: Step) -> Iterator[Finding]:
+    """Beside what broke the prefix: what stood behind the last marker would have been lost in any case."""
+    access = step.reading.access
+    if access is not None and access.behind:
+        own = replace(access, lost=access.behind, behind=0, sure="inferred")
+        yield _finding(step, own, access.behind_cause)
+
+
+def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
+    """``how``: which of the words, where a cause has several."""
+    words, call = _said()[f"{how}{cause}"], step.call
     before = step.previous.call if step.previous is not None else None
     rule = step.minimum
     values = {
@@ -95,7 +140,7 @@ def _finding(step: Step, access: Access, cause: str) -> Finding:
         detail=words.detail.format(**values),
         fix=words.fix.format(**values),
         calls=(call.id,),
-        tokens=access.lost,
+        tokens=access.lost - access.behind,
         evidence=access.sure,
     )
 

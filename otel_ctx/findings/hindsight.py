@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, pairwise
 
 from otel_ctx.findings.step import named
@@ -95,19 +96,21 @@ def _order(call: Call) -> Callable[[Segment], int]:
 
 def _alike(groups: list[list[Segment]], text: Text) -> Iterator[tuple[list[Segment], list[Segment]]]:
     """Pairs of groups of nearly equal texts. Sets of words are compared far sooner than shingles, and only where the two
-    share one of their rarest words: sets that are so much alike must (prefix filtering)."""
+    share one of their rarest words: sets that are so much alike must (prefix filtering). A text of which too much stands in
+    no other one is like none."""
     words = [tuple((text(g[0].digest) or "").split()) for g in groups]
     sets = [frozenset(w) for w in words]
     often = Counter(chain.from_iterable(sets))
-    rank = {word: i for i, word in enumerate(sorted(often, key=lambda w: (often[w], w)))}
+    rank = {word: n * len(often) + i for i, (word, n) in enumerate(often.items())}
     known: dict[str, list[int]] = defaultdict(list)
+    shingles = cache(lambda i: frozenset(zip(*(words[i][n:] for n in range(_SHINGLE)), strict=False)))
     for i, own in enumerate(sets):
-        rarest = sorted(own, key=rank.__getitem__)[: int((1 - _ALIKE) * len(own)) + 1]
-        for j in sorted({j for word in rarest for j in known[word]}):
-            if not groups[j] or not _ALIKE <= len(own) / len(sets[j]) <= 1 / _ALIKE:
-                continue
-            alike = _jaccard(own, sets[j]) >= _ALIKE
-            if alike and _jaccard(_shingles(words[i]), _shingles(words[j])) >= _ALIKE:
+        few = int((1 - _ALIKE) * len(own))
+        if list(map(often.__getitem__, own)).count(1) > few:
+            continue
+        rarest = sorted(own, key=rank.__getitem__)[: few + 1]
+        for j in sorted(set().union(*(known[word] for word in rarest))):
+            if groups[j] and _are_alike(own, sets[j]) and _are_alike(shingles(i), shingles(j)):
                 yield groups[j], groups[i]
                 break
         else:
@@ -115,13 +118,12 @@ def _alike(groups: list[list[Segment]], text: Text) -> Iterator[tuple[list[Segme
                 known[word].append(i)
 
 
-def _jaccard(a: frozenset[object], b: frozenset[object]) -> float:
-    either = len(a | b)
-    return len(a & b) / either if either else 0.0
-
-
-def _shingles(words: Sequence[str]) -> frozenset[object]:
-    return frozenset(zip(*(words[i:] for i in range(_SHINGLE)), strict=False))
+def _are_alike(a: frozenset[object], b: frozenset[object]) -> bool:
+    """By Jaccard: what both hold, of what either holds."""
+    if not a or not _ALIKE <= len(b) / len(a) <= 1 / _ALIKE:
+        return False
+    both = len(a & b)
+    return both >= _ALIKE * (len(a) + len(b) - both)
 
 
 # ---- tools that nobody calls

@@ -42,7 +42,7 @@ def loss_of(step: Step, at: Break) -> Loss:
         return _by_usage(old, call)
     kept = _in_front(old, at)
     if access is not None:
-        lost = 0 if access.barrier else access.lost
+        lost = 0 if access.barrier else access.lost - access.behind
     else:  # no call reads more than it holds
         lost = max(0, min(at.tokens, round((tokens.counted - kept) * tokens.factor)))
     read = call.usage.cache_read

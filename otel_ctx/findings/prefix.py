@@ -13,6 +13,7 @@ from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
 from otel_ctx.parts import is_mask, loads
 
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
+_BEGINNING = 200  # characters in which a summary says that it is one
 _SUMMARY_TOKENS = 40  # less is a placeholder
 _LOOP, _LOOP_TURNS = 3, 12  # so many compactions in so many turns are a loop
 _REPLACED = 4  # segments that a summary replaces, at least
@@ -218,9 +219,18 @@ def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None
         return None
     gone = places[b[new].digest]
     size, was = (sum(s.tokens or 0 for s in part) for part in (b[:new], a[:gone]))
-    if gone < _REPLACED or size < _SUMMARY_TOKENS or size > was / 2:
+    named = any(_is_named(step.text(s.digest)) for s in b[:new])
+    if gone < 1 or size < _SUMMARY_TOKENS:
+        return None
+    if not named and (gone < _REPLACED or size > was / 2):
         return None
     return gone, tuple(s for s in b[new:] if s.digest in places)
+
+
+def _is_named(text: str | None) -> bool:
+    """Does it say of itself that it is a summary?"""
+    beginning = (text or "")[:_BEGINNING].lower()
+    return "summary" in beginning or "continued from a previous conversation" in beginning
 
 
 def volatile_prefix(step: Step) -> Iterator[Finding]:

@@ -52,6 +52,7 @@ class _Message:
     request: str  # its entry in the journal
     model: str = ""
     usage: Any = None
+    diagnostics: Any = None
     content: list[Any] = field(default_factory=list)
     start: int = 0
     end: int = 0
@@ -159,6 +160,7 @@ class _Session:
         if isinstance(usage := said.get("usage"), dict):
             printed = "session_id" in row  # with the numbers of the moment at which the answer began
             message.usage = {k: v for k, v in usage.items() if k != "output_tokens"} if printed else usage
+        message.diagnostics = said.get("diagnostics") or message.diagnostics
         blocks = said.get("content")
         for block in blocks if isinstance(blocks, list) else [blocks] if blocks else []:
             if block not in message.content:
@@ -209,6 +211,7 @@ class _Session:
                 "model": message.model,
                 "content": message.content,
                 "usage": message.usage,
+                "diagnostics": message.diagnostics,
             },
             conversation=message.agent or message.session,
             agent=_SUBAGENT if message.agent else None,

@@ -14,13 +14,15 @@ from otel_ctx.model.reading import (
     Context,
     Cost,
     Finding,
+    Lifetime,
     NotChecked,
     Reading,
     Said,
+    Savings,
     Tokens,
 )
 from otel_ctx.model.records import Cut, Event, Link, LogRecord, Span
-from otel_ctx.model.telling import Part, Raw, Stored, Telling, Unseen, UsageClaim
+from otel_ctx.model.telling import Diagnosis, Part, Raw, Stored, Telling, Unseen, UsageClaim
 from otel_ctx.model.values import (
     KINDS,
     METHODS,
@@ -57,11 +59,13 @@ __all__ = [
     "Conversation",
     "Cost",
     "Cut",
+    "Diagnosis",
     "Event",
     "Evidence",
     "Finding",
     "Kind",
     "Library",
+    "Lifetime",
     "Link",
     "LogRecord",
     "Method",
@@ -76,6 +80,7 @@ __all__ = [
     "Relation",
     "Role",
     "Said",
+    "Savings",
     "Segment",
     "Severity",
     "Span",

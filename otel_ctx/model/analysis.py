@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from otel_ctx.model.reading import Finding, NotChecked, Reading
+from otel_ctx.model.reading import Finding, NotChecked, Reading, Savings
 from otel_ctx.model.values import Band
 
 
@@ -28,6 +28,7 @@ class Conversation:
     saved_by_restarting: int | None = (
         None  # tokens that the turns left would not send again after a fresh start
     )
+    savings: Savings | None = None  # None: not known before the end of a dump, or no price is
 
 
 @dataclass(frozen=True, slots=True)

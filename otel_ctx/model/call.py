@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from otel_ctx.model.prompt import Prompt, Segment
+from otel_ctx.model.telling import Diagnosis
 from otel_ctx.model.values import Reason, Record, Role, Status
 
 
@@ -72,6 +73,7 @@ class Call:
     reserve: int | None
     limit: int | None
     parameters: tuple[tuple[str, str], ...] = ()
+    diagnosis: Diagnosis | None = None
     cut_by: str = ""  # as in ``Telling``
     unassigned_bytes: int = 0
     record: Record = "span"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from otel_ctx.model.call import Call
@@ -84,6 +84,8 @@ class Access:
     gap_seconds: float | None = None  # since the last use of what could have been read
     ttl_seconds: int | None = None
     note: str = ""  # what the cause rests on, in words, without prompt text
+    behind: int = 0  # of ``lost``: tokens behind the last marker of the call before, which it alone would not have saved
+    behind_cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,26 @@ class Cost:
     parts: Mapping[str, float]  # input_uncached, cache_read, cache_write, output
     wasted: float
     saved: float
+    losses: Mapping[str, float] = field(default_factory=dict)  # ``wasted`` by cause
+
+
+Lifetime = Literal["as_it_is", "longer", "kept_alive"]
+"""Of cache entries: as they were asked for; the longer one that the provider offers; the usual one, renewed in pauses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What a conversation would save at list price with its findings fixed. ``tokens`` would be read from the cache instead of
+    billed again; ``spent``: USD that it cost; ``lifetime``: that is cheapest with its pauses."""
+
+    tokens: int
+    usd: float
+    spent: float
+    lifetime: Lifetime
+
+    @property
+    def share(self) -> float:
+        return self.usd / self.spent if self.spent else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +160,11 @@ class Reading:
     break_: Break | None
     findings: tuple[str, ...] = ()  # kinds
     access: Access | None = None  # None: nothing can be said of the cache
-    cause: str = ""  # what cost ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
+    cause: str = (
+        ""  # what cost most of the ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
+    )
     wasted: int = 0
+    losses: tuple[tuple[str, int], ...] = ()  # (cause, tokens): each lost token once
     evidence: Evidence = "unknown"
     cost: Cost | None = None  # None: the model has no known price, or its usage was not reported
     gap: bool = False

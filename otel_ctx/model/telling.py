@@ -66,6 +66,13 @@ class UsageClaim:
     guessed: bool = False  # nobody vouches for the names: not even OpenTelemetry's convention may be assumed
 
 
+class Diagnosis(NamedTuple):
+    """The provider's own word on why its cache was missed, and how many tokens it puts down to that."""
+
+    reason: str
+    tokens: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Telling:
     """What one span (or one log record) tells of a model call.
@@ -104,6 +111,7 @@ class Telling:
     limit: int | None = None  # context window, where the span itself says it
     stateless: bool = False  # the API that was called keeps no history: each request holds all of it
     parameters: tuple[tuple[str, str], ...] = ()  # settings that are part of a cached prefix: (name, digest)
+    diagnosis: Diagnosis | None = None
     tools: Raw | None = None
     system: Raw | None = None
     messages: Raw | None = None

@@ -270,12 +270,13 @@ def _cache(said: Said, source: dict[str, str]) -> Iterator[tuple[str, int | floa
     if broken is not None:
         labels = dict(zip(("category", "break_cause", "evidence"), broken, strict=True))
         yield "otelctx.cache.breaks", 1, {SERVICE: source[SERVICE], **labels}
-    if r.cause and r.wasted:
-        yield "otelctx.waste.tokens", r.wasted, {**source, "cause": r.cause}
+    for cause, lost in r.losses:
+        yield "otelctx.waste.tokens", lost, {**source, "cause": cause}
     if r.cost is None:
         return
-    if r.cause and r.cost.wasted:
-        yield "otelctx.waste.cost.usd", r.cost.wasted, {**source, "cause": r.cause}
+    for cause, paid in r.cost.losses.items():
+        if paid:
+            yield "otelctx.waste.cost.usd", paid, {**source, "cause": cause}
     for realized, usd in (("true", r.cost.saved), ("false", r.cost.wasted)):
         if usd > 0:
             yield "otelctx.savings.usd", usd, {**source, "realized": realized}

@@ -24,6 +24,7 @@ from otel_ctx.model import (
     Finding,
     Prompt,
     Reading,
+    Savings,
     Segment,
 )
 
@@ -236,7 +237,8 @@ def _waste(r: Reading) -> dict[str, Any] | None:
     if r.access is None:
         return None
     usd = _usd(r.cost.wasted) if r.cost is not None else None
-    by_cause = {r.cause: {"tokens": r.wasted, "usd": usd}} if r.cause and r.wasted else {}
+    paid = r.cost.losses if r.cost is not None else {}
+    by_cause = {cause: {"tokens": n, "usd": _usd(paid.get(cause))} for cause, n in r.losses}
     return {"tokens": r.wasted, "usd": usd, "by_cause": by_cause}
 
 
@@ -333,6 +335,31 @@ def conversation_of(c: Conversation) -> dict[str, Any]:
         "saved_by_restarting": c.saved_by_restarting,
         "gaps": c.gaps,
         "joined": c.joined,
+        "savings": _savings(c.savings),
+    }
+
+
+def _savings(s: Savings | None) -> dict[str, Any] | None:
+    if s is None:
+        return None
+    return {"tokens": s.tokens, "usd": _usd(s.usd), "share": round(s.share, 4), "lifetime": s.lifetime}
+
+
+def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | None:
+    """What all would save with their findings fixed. A session is a conversation with those that it began."""
+    known = [c.savings for c in conversations if c.savings is not None]
+    if not known:
+        return None
+    usd, spent = math.fsum(s.usd for s in known), math.fsum(s.spent for s in known)
+    sessions = sum(c.parent is None for c in conversations)
+    each = usd / sessions if sessions else None
+    return {
+        "tokens": sum(s.tokens for s in known),
+        "usd": _usd(usd),
+        "share": round(usd / spent, 4) if spent else 0.0,
+        "sessions": sessions,
+        "usd_per_session": _usd(each),
+        "usd_per_1000_sessions": _usd(1000 * each) if each is not None else None,
     }
 
 
@@ -371,6 +398,7 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
         },
         "waste": _total_waste(readings),
         "cost": _total_cost(readings),
+        "savings": _total_savings(conversations),
         "reported_by": sum(r.call.usage.input is not None for r in readings),
         "start_unix_nano": min(starts, default=None),
         "end_unix_nano": max((r.call.end_unix_nano for r in readings), default=None),
@@ -381,12 +409,11 @@ def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
     """Lost tokens by cause; in USD over the calls whose price is known."""
     by_cause: dict[str, dict[str, Any]] = {}
     for r in readings:
-        if not r.cause or not r.wasted:
-            continue
-        sums = by_cause.setdefault(r.cause, {"tokens": 0, "usd": None})
-        sums["tokens"] += r.wasted
-        if r.cost is not None:
-            sums["usd"] = (sums["usd"] or 0.0) + r.cost.wasted
+        for cause, tokens in r.losses:
+            sums = by_cause.setdefault(cause, {"tokens": 0, "usd": None})
+            sums["tokens"] += tokens
+            if r.cost is not None:
+                sums["usd"] = (sums["usd"] or 0.0) + r.cost.losses.get(cause, 0.0)
     for sums in by_cause.values():
         sums["usd"] = _usd(sums["usd"])
     known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]

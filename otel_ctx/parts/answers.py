@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from otel_ctx.model import Diagnosis
+from otel_ctx.parts.diagnoses import read_diagnosis
 from otel_ctx.parts.texts import structure
 
+_OF_THE_CACHE = ("diagnostics", "prompt_cache_diagnostics", "context_management")
 _EVENT_HOLDS = ("message", "response", "metadata")  # what an event of a stream wraps
 
 
@@ -22,6 +25,7 @@ class Answer:
     usage: Any = None
     error: str = ""
     words: str = ""
+    diagnosis: Diagnosis | None = None
 
 
 def read_answer(value: Any) -> Answer | None:
@@ -41,6 +45,7 @@ def read_answer(value: Any) -> Answer | None:
         usage=usage,
         error=error,
         words=words,
+        diagnosis=read_diagnosis(value),
     )
     return answer if answer.messages or usage or error or answer.id else None
 
@@ -87,7 +92,7 @@ def _whole(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     usage: dict[str, Any] = {}
     for event in events:
         for part in (event, *(event[k] for k in _EVENT_HOLDS if isinstance(event.get(k), Mapping))):
-            for key in ("id", "responseId", "model", "modelVersion", "error"):
+            for key in ("id", "responseId", "model", "modelVersion", "error", *_OF_THE_CACHE):
                 if part.get(key):
                     whole[key] = part[key]
             if isinstance(part.get("output"), list) and part["output"]:

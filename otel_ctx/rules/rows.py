@@ -108,6 +108,11 @@ class Family:
         return cast("float | None", self.get("read_multiplier"))
 
     @property
+    def lookback_runs_collapse(self) -> bool:
+        """Is a run of tool calls, or of results, one position? Not where no page says so."""
+        return bool(self.get("lookback_runs_collapse"))
+
+    @property
     def prior_thinking_kept(self) -> bool | None:
         return cast("bool | None", self.get("prior_thinking_kept"))
 

@@ -74,16 +74,26 @@ def against_floor(session: sessions.Session, folder: Path, rounds: int) -> None:
 
 
 def per_call(session: sessions.Session, first: int, calls: int) -> tuple[float, int]:
-    """CPU milliseconds of the engine per call and the depth in tokens, over ``calls`` calls from ``first`` on."""
+    """CPU milliseconds that each of ``calls`` calls from ``first`` on adds, and their depth in tokens.
+
+    The first call of a window reads a history that it has not seen grow, and what is said at the end of a dump is said once
+    a conversation: a window of that call alone costs as much, and is taken off."""
+    took, judging, analysis = _window(session, first, calls)
+    _, once, _ = _window(session, first + calls - 1, 1)
+    return (
+        statistics.median(took[1:]) + (judging - once) / (calls - 1),
+        analysis.readings[calls // 2].tokens.counted,
+    )
+
+
+def _window(session: sessions.Session, first: int, calls: int) -> tuple[list[float], float, Analysis]:
     engine = Engine(Settings())
     took = []
     for i in range(first, first + calls):
         span = sessions.span(session, i)
         took.append(cpu_ms(lambda span=span: engine.feed([span])))
     analysis: list[Analysis] = []
-    judging = cpu_ms(lambda: analysis.append(engine.close()))
-    # the first call of a window reads a history that it has not seen grow
-    return statistics.median(took[1:]) + judging / calls, analysis[0].readings[calls // 2].tokens.counted
+    return took, cpu_ms(lambda: analysis.append(engine.close())), analysis[0]
 
 
 def slope(requests: int, near: int, calls: int = 40) -> None:

@@ -385,6 +385,40 @@ def _parameters_changed(session: Session, rng: Random, maker: Maker) -> Case:
     return _case(spans, session, "parameters_changed")
 
 
+@_mutation("image_added")
+def _image_added(session: Session, rng: Random, maker: Maker) -> Case:
+    """An image in the newest message. On the providers with markers the messages before it are lost."""
+    _explicit(session)
+    if any(b.kind == "image" for c in session.calls for b in c.blocks):
+        raise Unfit
+    at = _place(session, rng)
+    host = _at(session, at).blocks[-1]
+    if host.kind != "text":
+        raise Unfit
+    image = maker.image(host.message)
+
+    def shown(call: Call) -> tuple[Block, ...]:
+        if host not in call.blocks:
+            return call.blocks
+        i = call.blocks.index(host)
+        return (*call.blocks[:i], image, *call.blocks[i:])
+
+    return _case(_blocks(session, shown), session, "parameters_changed")
+
+
+@_mutation("thinking_taken_out")
+def _thinking_taken_out(session: Session, rng: Random, maker: Maker) -> Case:
+    """Nothing but what some models do to every conversation with thinking when the user speaks again."""
+    if session.calls[0].model not in session.provider.forgets:
+        raise Unfit
+    main = _main(session)
+    if not any(b.kind == "thinking" for c in main for b in c.blocks) or any(
+        b.kind == "image" for c in session.calls for b in c.blocks
+    ):
+        raise Unfit
+    return _case(session, session, "server_side_rewrite_suspected")
+
+
 # ---- markers
 
 
@@ -575,6 +609,8 @@ def _server_side_rewrite(session: Session, rng: Random, maker: Maker) -> Case:
     if session.provider.name == "bedrock":
         raise Unfit
     at = _place(session, rng, 4)
+    if any(b.kind == "image" for c in session.calls for b in c.blocks):
+        raise Unfit  # what an image weighs is told nowhere, and so what was cleared beside one is not
     results = [b for b in _at(session, at).blocks if b.kind == "tool_result"]
     cleared = {b.uid for b in results[:-2]}
     if sum(len(b.text.split()) for b in results[:-2]) < 700:

@@ -17,6 +17,7 @@ from tests.oracle.sessions import Block, Call, Session, World
 
 LOOKBACK = 20
 ENDINGS = 20
+IMAGE = 4  # an image has that many tokens for each character of its data
 _TTL = {"5m": 300.0, "1h": 3600.0}
 _FOREVER = 1e12
 
@@ -83,22 +84,33 @@ def _laid(
     block: Block, opens: bool, frame: int, scale: float
 ) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
     """Identity, tokens of o200k, size in the provider's own."""
-    ids = ((-2, len(block.role), *((-3,) * (frame - 2))) if opens else ()) + encode(block.text)
+    ids = (-2, len(block.role), *((-3,) * (frame - 2))) if opens else ()
+    ids += tuple(map(ord, block.text * IMAGE)) if block.kind == "image" else encode(block.text)
     if block.kind in ("tool_use", "tool_result"):
         ids = (*ids, *encode(block.name + block.call_id))
     key = (block.section, block.kind, block.role, block.name, block.call_id, block.text)
     return key, ids, round(len(ids) * scale)
 
 
-def layout(call: Call, world: World) -> list[Unit]:
-    """Tools, system, messages; a frame of hidden tokens before each message, and what tools cost beside their text."""
+def layout(call: Call, world: World, *, remembers: bool = False) -> list[Unit]:
+    """Tools, system, messages; a frame of hidden tokens before each message, and what tools cost beside their text. Some
+    models take the thinking out that stands before a user's newest words, unless one ``remembers``."""
+    forgets = call.model in world.provider.forgets and not remembers
+    words = [
+        i
+        for i, b in enumerate(call.blocks)
+        if b.section == "messages" and b.role == "user" and b.kind == "text"
+    ]
+    newest = words[-1] if words else 0
     units: list[Unit] = []
     at = 0
     if world.overhead and any(b.section == "tools" for b in call.blocks):
         units.append(Unit("overhead", ("overhead",), (-1,) * world.overhead, 0, world.overhead, None))
         at = world.overhead
     before = None
-    for block in call.blocks:
+    for i, block in enumerate(call.blocks):
+        if block.kind == "thinking" and forgets and i < newest:
+            continue
         opens = block.section != "messages" or block.message != before
         before = block.message if block.section == "messages" else None
         key, ids, size = _laid(block, opens, world.per_message, world.scale)
@@ -110,15 +122,22 @@ def layout(call: Call, world: World) -> list[Unit]:
 Layouts = list[list[Unit]]
 
 
-def layouts(session: Session) -> Layouts:
-    return [layout(call, session.world) for call in session.calls]
+def layouts(session: Session, *, remembers: bool = False) -> Layouts:
+    return [layout(call, session.world, remembers=remembers) for call in session.calls]
 
 
 def simulate(
-    session: Session, laid: Layouts, *, no_expiry: bool = False, at_once: bool = False, no_drops: bool = False
+    session: Session,
+    laid: Layouts,
+    *,
+    no_expiry: bool = False,
+    at_once: bool = False,
+    no_drops: bool = False,
+    blind: bool = False,
 ) -> list[Usage]:
     """The usage of each call, laid out as ``laid``. ``no_expiry``: entries live for ever; ``at_once``: they can be read as
-    soon as a request has started; ``no_drops``: the provider never fails to read."""
+    soon as a request has started; ``no_drops``: the provider never fails to read; ``blind``: an image that comes or goes
+    costs nothing."""
     caches: dict[str, _Cache] = {}
     said = []
     for number, (call, units) in enumerate(zip(session.calls, laid, strict=True)):
@@ -128,7 +147,8 @@ def simulate(
         available = call.start if at_once else call.first
         lifetime = _FOREVER if no_expiry else 0.0
         if world.provider.engine == "breakpoint":
-            said.append(_breakpoints(cache, call, units, world, available, lifetime, dropped))
+            chain = _chain(call, units, world, blind)
+            said.append(_breakpoints(cache, call, units, chain, world, available, lifetime, dropped))
         elif world.provider.engine == "endings":
             said.append(_endings(cache, call, units, world, available, lifetime, dropped))
         else:
@@ -139,10 +159,12 @@ def simulate(
 # ---- Anthropic, on its own API, Bedrock and Vertex
 
 
-def _chain(call: Call, units: list[Unit], world: World) -> list[int]:
-    """The cumulative identity at the end of each unit. Tool choice and the like are of the messages only."""
+def _chain(call: Call, units: list[Unit], world: World, blind: bool) -> list[int]:
+    """The cumulative identity at the end of each unit. Tool choice and the like are of the messages only, and so is how many
+    images there are anywhere."""
     thinking = repr(call.params.get("thinking"))
-    messages = repr((call.params.get("tool_choice"), thinking))
+    images = 0 if blind else sum(b.kind == "image" for b in call.blocks)
+    messages = repr((call.params.get("tool_choice"), thinking, images))
     state = hash(("start", "" if world.thinking_keeps_head else thinking))
     chain, inside = [], False
     for unit in units:
@@ -158,12 +180,12 @@ def _breakpoints(
     cache: _Cache,
     call: Call,
     units: list[Unit],
+    chain: list[int],
     world: World,
     available: float,
     lifetime: float,
     dropped: bool,
 ) -> Usage:
-    chain = _chain(call, units, world)
     total = units[-1].end
     points = [i for i, u in enumerate(units) if u.block is not None and u.block.marker]
     assert len(points) <= 4, "a fifth breakpoint is an error of the request"

@@ -30,6 +30,8 @@ _TEXT_CAUSES = frozenset({
     "volatile_prefix", "prefix_changed", "tools_changed", "tools_reordered", "tool_schema_key_order", "moved_segment",
     "compaction", "evicted_content", "provider_side_miss", "breakpoint_before_change", "lookback_exceeded",
 })  # fmt: skip
+_TAIL = frozenset({"missing_tail_breakpoint", "frozen_breakpoint"})
+_TOO_SHORT = frozenset({"below_minimum", "no_cache_control"})
 _UNSURE = frozenset({None, "unknown"})
 
 
@@ -51,18 +53,33 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
     actual = simulate(case.sent, sent)
     timeless = simulate(case.sent, sent, no_expiry=True, at_once=True)
     faultless = simulate(case.ideal, ideal, no_drops=True)
-    best = simulate(case.ideal, ideal, no_expiry=True, at_once=True, no_drops=True)
+    whole = layouts(case.ideal, remembers=True)
+    best = simulate(case.ideal, whole, no_expiry=True, at_once=True, no_drops=True, blind=True)
+    told = layouts(case.sent, remembers=True)
+    remembered = simulate(case.sent, told)
+    blind = simulate(case.sent, sent, blind=True)
     first = {c.conversation: i for i, c in reversed(list(enumerate(case.sent.calls)))}
     provider = case.sent.provider
     said = []
     for i, call in enumerate(case.sent.calls):
         read = actual[i].read
-        total = _resent(sent[i], read, ideal[i], best[i].read)
+        total = _resent(sent[i], read, whole[i], best[i].read)
         by_fault = _resent(sent[i], read, ideal[i], faultless[i].read)
         by_time = _resent(sent[i], read, sent[i], timeless[i].read)
         causes: set[str | None] = set()
-        if by_fault > FEW or (total > FEW and by_time <= FEW):
+        by_rule = set[str | None]()
+        by_thinking = _resent(sent[i], read, told[i], remembered[i].read)
+        by_image = _resent(sent[i], read, sent[i], blind[i].read)
+        if by_thinking > FEW:
+            by_rule.add("server_side_rewrite_suspected")
+        if by_image > FEW:
+            by_rule.add("parameters_changed")
+        rest = total - max(by_thinking, by_image)
+        if by_fault > FEW or (total > FEW and by_time <= FEW and (not by_rule or rest > FEW)):
             causes |= case.causes
+        causes |= by_rule
+        if causes and not actual[i].minimum_met:
+            causes |= {"below_minimum", "no_cache_control"}  # what is marked has become too short
         if by_time > FEW and case.causes != {"ttl_lost"}:
             causes |= _of_time(case.sent, sent, i)
         optional = first[call.conversation] == i and not _fanned_out(case, clothes)
@@ -187,6 +204,10 @@ def _tolerance(case: mutations.Case, lost: int, total: int) -> float:
     return max(FEW, provider.step if provider.step > 1 else 0, SHARE * lost)
 
 
+def _marks_tail(case: mutations.Case) -> bool:
+    return not case.spans.provider.explicit or "tail" in case.spans.policy.places
+
+
 def _sums(call: dict[str, Any]) -> Iterator[tuple[str, str]]:
     waste, cache = call["waste"], call["cache"]
     if waste is not None:
@@ -202,21 +223,28 @@ def _sums(call: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _compare(case: mutations.Case, call: dict[str, Any], true: Truth) -> Iterator[tuple[str, str]]:
     cause, waste = call["cache"]["cause"], (call["waste"] or {}).get("tokens") or 0
+    if cause in _TAIL and not case.causes & _TAIL and not _marks_tail(case):
+        cause = None  # what the application never marked is a loss beside the fault's
+    if not case.causes & _TAIL and not _marks_tail(case):
+        by_cause = (call["waste"] or {}).get("by_cause") or {}
+        waste -= sum(by_cause[c]["tokens"] for c in _TAIL if c in by_cause)
     may_miss = _tolerance(case, true.lost, true.usage.total)
     allowed = case.causes | true.causes | {None}
     if not true.usage.minimum_met:
-        allowed |= {"below_minimum"}
+        allowed |= _TOO_SHORT
     if true.optional:
         allowed |= {"unknown"}
     if true.lost > may_miss and not (true.optional and cause in _UNSURE):
         if cause not in true.causes:
             yield "cause", f"{cause}, right is {_names(true.causes)} ({waste} of {true.lost} tokens)"
+        if cause in _TOO_SHORT and not _marks_tail(case):
+            return  # what was never marked is lost beside it
         if abs(waste - true.lost) > may_miss:
             yield "tokens", f"{waste}, lost were {true.lost} ({cause})"
         return
-    if waste > true.lost + may_miss:
+    if waste > true.lost + may_miss and not (cause in _TOO_SHORT and not _marks_tail(case)):
         yield "tokens", f"{waste}, lost were {true.lost} ({cause})"
-    if cause not in allowed:
+    if cause not in allowed and not (cause in _TAIL and not _marks_tail(case)):
         yield "claim", f"{cause} where {true.lost} were lost"
 
 

@@ -37,6 +37,7 @@ class Provider:
     runs: bool = True  # a run of tool calls, or of results, is one position of the lookback
     overhead: tuple[int, int] = (0, 0)  # hidden tokens where there are tools
     hidden: tuple[int, int] = (0, 0)  # hidden tokens that no count shows (GPT-5.5)
+    forgets: tuple[str, ...] = ()  # models that take thinking out of the prompt when a user speaks again
 
     @property
     def explicit(self) -> bool:
@@ -52,7 +53,8 @@ _OLD, _NEW = (1.12, 1.25), (1.5, 1.65)
 _MEMORY, _DAY = (300.0, 3600.0), (1800.0, 86_400.0)
 PROVIDERS = (
     Provider("anthropic", "anthropic", "claude-sonnet-4-5-20250929", "breakpoint", 1024, scale=_OLD,
-             other_model="claude-sonnet-4-20250514", overhead=(490, 500)),
+             other_model="claude-sonnet-4-20250514", overhead=(490, 500),
+             forgets=("claude-sonnet-4-5-20250929", "claude-sonnet-4-20250514")),
     Provider("anthropic", "anthropic", "claude-opus-4-6", "breakpoint", 4096, scale=_OLD,
              other_model="claude-opus-4-5-20251101", overhead=(490, 500)),
     Provider("anthropic", "anthropic", "claude-opus-4-8", "breakpoint", 1024, scale=_NEW,
@@ -60,9 +62,10 @@ PROVIDERS = (
     Provider("anthropic", "anthropic", "claude-opus-5-5", "breakpoint", 512, scale=_NEW,
              other_model="claude-sonnet-5-5", overhead=(280, 300)),
     Provider("bedrock", "aws.bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "breakpoint", 1024, scale=_OLD,
-             other_model="us.anthropic.claude-sonnet-4-6", runs=False, overhead=(490, 500)),
+             other_model="us.anthropic.claude-sonnet-4-6", runs=False, overhead=(490, 500),
+             forgets=("us.anthropic.claude-sonnet-4-5-20250929-v1:0",)),
     Provider("vertex", "gcp.vertex_ai", "claude-sonnet-4-6", "breakpoint", 1024, scale=_OLD,
-             other_model="claude-sonnet-4-5@20250929", overhead=(490, 500)),
+             other_model="claude-sonnet-4-5@20250929", overhead=(490, 500), forgets=("claude-sonnet-4-5@20250929",)),
     Provider("openai", "openai", "gpt-4o-2024-08-06", "rounded", 1024, 128, lifetime=_MEMORY,
              other_model="gpt-4o-mini-2024-07-18"),
     Provider("openai", "openai", "gpt-4.1-2025-04-14", "rounded", 1024, 128, lifetime=_MEMORY,
@@ -89,7 +92,7 @@ class Block:
 
     uid: str
     section: Literal["tools", "system", "messages"]
-    kind: Literal["tool", "text", "tool_use", "tool_result"]
+    kind: Literal["tool", "text", "thinking", "image", "tool_use", "tool_result"]
     role: str
     message: int  # blocks of one message have one number; -1 outside the messages
     text: str  # a tool: its definition as JSON; a call: its arguments as JSON
@@ -157,6 +160,8 @@ class Maker:
         self.provider = provider
         self.serial = 0
         self.messages = 0
+        self.thinks = False
+        self.shows = 0.0  # how often a user sends an image
 
     def uid(self, kind: str) -> str:
         self.serial += 1
@@ -201,9 +206,23 @@ class Maker:
         number = self.next_message() if message is None else message
         return Block(self.uid("user"), "messages", "text", "user", number, self.text(words))
 
+    def image(self, message: int) -> Block:
+        """``text``: its data."""
+        return Block(
+            self.uid("image"), "messages", "image", "user", message, f"{self.rng.getrandbits(800):0200x}"
+        )
+
+    def said(self, words: int) -> tuple[Block, ...]:
+        """A user's message."""
+        text = self.user(words)
+        return (self.image(text.message), text) if self.rng.random() < self.shows else (text,)
+
     def answer(self, tools: tuple[Block, ...], calls: int) -> tuple[Block, ...]:
         number = self.next_message()
         blocks = []
+        if self.thinks:
+            thought = self.text(self.rng.randint(15, 250))
+            blocks.append(Block(self.uid("thought"), "messages", "thinking", "assistant", number, thought))
         if not calls or self.rng.random() < 0.5:
             words = self.rng.randint(8, 25 if calls else 150)
             blocks.append(Block(self.uid("said"), "messages", "text", "assistant", number, self.text(words)))
@@ -260,6 +279,8 @@ def make(seed: int, *, calm: bool, longest: int = LONGEST) -> tuple[Session, Ran
         thinking_keeps_head=rng.random() < 0.5,
     )
     maker = Maker(rng, provider)
+    maker.thinks = provider.explicit and rng.random() < 0.3
+    maker.shows = rng.choice((0.05, 0.3)) if rng.random() < 0.15 else 0.0
     names = [f"{rng.choice(WORDS)}_{rng.choice(WORDS)}_{i}" for i in range(rng.randint(3, 10))]
     tools = tuple(maker.tool(name) for name in names)
     least = 3600 if provider.minimum > 2000 or provider.engine == "intervals" else 900
@@ -301,6 +322,8 @@ def _policy(rng: Random, provider: Provider) -> Policy:
     places = rng.choice(
         (("system", "tail"), ("tail",), ("tools", "system", "tail"), ("system", "previous", "tail"))
     )
+    if rng.random() < 0.08:
+        places = ("system",)
     ttl, tail = rng.choice((("5m", "5m"), ("5m", "5m"), ("1h", "1h"), ("1h", "5m")))
     return Policy(places, tail if places == ("tail",) else ttl, tail)
 
@@ -315,7 +338,7 @@ def _conversation(
     calm: bool,
 ) -> tuple[list[Call], float]:
     rng = maker.rng
-    said: tuple[Block, ...] = (maker.user(rng.randint(8, 120)),)
+    said = maker.said(rng.randint(8, 120))
     calls = []
     for turn in range(turns):
         uses = rng.choice((0, 1, 1, 2, 3))
@@ -327,7 +350,7 @@ def _conversation(
             said += answer + maker.results(answer, (10, 350))
             start = end + rng.uniform(0.1, 6.0)
         else:
-            said += (*answer, maker.user(rng.randint(5, 120)))
+            said += (*answer, *maker.said(rng.randint(5, 120)))
             start = end + rng.uniform(3.0, 150.0)
         if not calm and rng.random() < 0.06:
             start += rng.choice((rng.uniform(330, 3000), rng.uniform(4000, 30_000)))

@@ -162,6 +162,10 @@ def _part(block: Block, marked: bool) -> dict[str, Any]:
         }
     elif block.kind == "tool_result":
         part = {"type": "tool_call_response", "id": block.call_id, "response": block.text}
+    elif block.kind == "thinking":
+        part = {"type": "reasoning", "content": block.text}
+    elif block.kind == "image":
+        part = {"type": "blob", "modality": "image", "mime_type": "image/png", "content": block.text}
     else:
         part = {"type": "text", "content": block.text}
     return {**part, **_control(block, marked)}
@@ -280,6 +284,10 @@ def _anthropic_block(b: Block) -> dict[str, Any]:
         block = {"type": "tool_use", "id": b.call_id, "name": b.name, "input": json.loads(b.text)}
     elif b.kind == "tool_result":
         block = {"type": "tool_result", "tool_use_id": b.call_id, "content": b.text}
+    elif b.kind == "thinking":
+        block = {"type": "thinking", "thinking": b.text, "signature": f"signed-{b.uid}"}
+    elif b.kind == "image":
+        block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": b.text}}
     else:
         block = {"type": "text", "text": b.text}
     return {**block, **_control(b, True)}
@@ -315,7 +323,15 @@ def _openai(call: Call) -> dict[str, Any]:
             messages.append({"role": "tool", "tool_call_id": m[0].call_id, "content": m[0].text})
             continue
         text = "\n".join(b.text for b in m if b.kind == "text") or None
-        message: dict[str, Any] = {"role": m[0].role, "content": text}
+        content: Any = text
+        if any(b.kind == "image" for b in m):
+            content = [
+                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b.text}"}}
+                if b.kind == "image"
+                else {"type": "text", "text": b.text}
+                for b in m
+            ]
+        message: dict[str, Any] = {"role": m[0].role, "content": content}
         calls = [b for b in m if b.kind == "tool_use"]
         if calls:
             message["tool_calls"] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from otel_ctx.outputs.report import totals
 from otel_ctx.outputs.text.layout import (
@@ -61,8 +62,17 @@ def cache(view: View) -> Iterator[Line]:
     lost = f", {usd(waste['usd'])} more than reading them" if waste["usd"] is not None else ""
     yield line("  ", Run(total, "strong"), lost)
     for cause, part in waste["by_cause"].items():
-        calls = sum(r.cause == cause and r.wasted > 0 for r in readings)
+        calls = sum(cause == c for r in readings for c, _ in r.losses)
         amount = f"{number(part['tokens']):>10}  {many(calls, 'call'):<10}"
         price = "" if part["usd"] is None else usd(part["usd"])
         gauge = bar(part["tokens"] / waste["tokens"], _BAR, "notice") if view.width >= _NAME + 42 else ()
         yield line("    ", Run(f"{cause:<{_NAME - 4}}"), *gauge, f"  {amount}  {price}".rstrip())
+    yield from facts(_savings(sums["savings"]), view.width, _INDENT)
+
+
+def _savings(savings: dict[str, Any] | None) -> Iterator[str]:
+    if savings is None or not savings["usd"]:
+        return
+    yield f"fixed, it saves {usd(savings['usd'])}, {savings['share']:.0%} of the cost"
+    if savings["usd_per_1000_sessions"] is not None:
+        yield f"{usd(savings['usd_per_1000_sessions'])} in 1,000 such sessions"

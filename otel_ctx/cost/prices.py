@@ -1,79 +1,58 @@
-"""What a call costs at list price, and what its lost tokens cost above a read. No price is no cost, never zero."""
+"""List prices by class of token, for a request of a size and a day: from the table, else from a package."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal
 
-from otel_ctx.model import Call, Cost
-from otel_ctx.rules import Price, Rules
+from otel_ctx.model import Call
+from otel_ctx.rules import Family, Price, Rules
 from otel_ctx.rules.names import normalise_model_id
 
-_MILLION = 1_000_000
 _SECOND = 1_000_000_000
-
-
-def cost_of(call: Call, wasted: int, rules: Rules) -> Cost | None:
-    """``wasted``: tokens that were billed again. None where the usage or the price is not known."""
-    usage = call.usage
-    if usage.input is None or "aggregate_only" in call.completeness.reasons:
-        return None
-    found = prices_of(call, rules)
-    if found is None:
-        return None
-    usd, method = found
-    read, write = usage.cache_read or 0, usage.cache_write or 0
-    fresh = max(0, usage.input - read - write)
-    price_in = usd["input"]
-    price_read = usd.get("cache_read", price_in)
-    price_write = usd.get("cache_write", price_in)
-    price_1h = usd.get("cache_write_1h", price_write)
-    long = usage.cache_write_1h
-    known = long is not None or price_1h == price_write or not write
-    writes = (write - (long or 0)) * price_write + (long or 0) * price_1h
-    output = (usage.output or 0) * usd.get("output", 0.0)
-    parts = {
-        "input_uncached": fresh * price_in / _MILLION,
-        "cache_read": read * price_read / _MILLION,
-        "cache_write": writes / _MILLION,
-        "output": output / _MILLION,
-    }
-    total = sum(parts.values())
-    low = high = total
-    if not known:
-        high += write * (price_1h - price_write) / _MILLION
-    if usage.cache_read is None:
-        low -= fresh * (price_in - min(price_in, price_read)) / _MILLION
-    written = min(wasted, write)
-    each = writes / write if write else price_write
-    lost = written * max(0.0, each - price_read) + (wasted - written) * max(0.0, price_in - price_read)
-    saved = read * max(0.0, price_in - price_read) - max(0.0, writes - write * price_in)
-    return Cost(
-        usd=total,
-        low=low,
-        high=high,
-        method=method,
-        parts=parts,
-        wasted=lost / _MILLION,
-        saved=saved / _MILLION,
-    )
 
 
 def prices_of(
     call: Call, rules: Rules
 ) -> tuple[Mapping[str, float], Literal["table", "maker", "package"]] | None:
     """USD per million tokens by class, for a request of this size; and where they come from."""
-    price = rules.price(call.model, call.platform or call.provider)
-    tokens = call.usage.input or 0
+    platform, tokens = call.platform or call.provider, call.usage.input or 0
+    price = _table_price(rules, call.model, platform)
     if price is not None:
         return price.at(tokens), "maker" if price.elsewhere else "table"
-    provider = rules.provider_of(call.platform or call.provider, call.model)
+    provider = rules.provider_of(platform, call.model)
     found = _package_price(
         normalise_model_id(call.model), provider, call.start_unix_nano // (86_400 * _SECOND)
     )
-    return (found.at(tokens), "package") if found is not None else None
+    if found is None:
+        return None
+    return _completed(found, rules.model(call.model, platform)).at(tokens), "package"
+
+
+@lru_cache(maxsize=512)
+def _table_price(rules: Rules, model: str, platform: str) -> Price | None:
+    price = rules.price(model, platform)
+    return _completed(price, rules.model(model, platform)) if price is not None else None
+
+
+def _completed(price: Price, family: Family | None) -> Price:
+    """With the classes that have no price of their own: the input's, times what the rule of the cache says."""
+    if family is None:
+        return price
+    writes = family.write_multiplier
+    times = {
+        "cache_read": family.read_multiplier,
+        "cache_write": next(iter(writes.values()), None),
+        "cache_write_1h": writes.get("1h"),
+    }
+
+    def whole(usd: Mapping[str, float]) -> Mapping[str, float]:
+        return {**{name: usd["input"] * n for name, n in times.items() if n is not None}, **usd}
+
+    return replace(price, usd=whole(price.usd), tier=whole(price.tier) if price.tier else price.tier)
 
 
 def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:

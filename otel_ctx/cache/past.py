@@ -1,0 +1,45 @@
+"""What the last call of a conversation left to the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from otel_ctx.cache.path import Path
+from otel_ctx.cache.resent import resent
+from otel_ctx.cache.settings import Settings
+from otel_ctx.cache.store import Entry
+from otel_ctx.model import Break, Call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """``path`` is its prompt's until the next call walks on from there. ``marker``: the place of its last marker in tokens
+    (None: none, or nothing tells), ``position`` in positions of the lookback; ``ttl``: the lifetime that it asked for."""
+
+    call_id: str
+    scope: str
+    total: int
+    entry: Entry | None
+    path: Path | None
+    settings: Settings
+    images: int
+    marker: int | None
+    position: int
+    ttl: str | None
+
+    def common(self, old: Call | None, at: Break | None) -> int | None:
+        """Tokens up to the break; None where nothing broke, or ``old`` was another call."""
+        path = self.path
+        if at is None or path is None or old is None or self.call_id != old.id:
+            return None
+        i = min(at.index, len(path))
+        end = path.ends[i]
+        if i < len(path) and at.before is not None and at.char_offset and at.before.bytes:
+            end += round((path.ends[i + 1] - end) * min(1.0, at.char_offset / at.before.bytes))
+        return end
+
+    def again(self, old: Call | None, call: Call, at: Break | None) -> int:
+        """Tokens behind the break that ``call`` sent once more."""
+        if old is None or at is None or self.path is None:
+            return 0
+        return resent(old.prompt, call.prompt, self.path, self.total, at)

@@ -1,0 +1,94 @@
+"""One call's way to the entries: which it may read, which it finds, which it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from otel_ctx.cache.marks import Marks
+from otel_ctx.cache.mechanism import Lifetime, Mechanism
+from otel_ctx.cache.path import Path
+from otel_ctx.cache.settings import Settings
+from otel_ctx.cache.store import Entry, Store
+
+WALK = 256  # boundaries of a new prompt at which an entry is looked for
+
+
+class Shelf:
+    """``scope``: whose cache it is; ``settings``: those of the request that are part of what is cached, of its ``tools``, of
+    its ``system`` prompt, of all."""
+
+    def __init__(
+        self,
+        store: Store,
+        mech: Mechanism,
+        path: Path,
+        now: int,
+        scope: str,
+        settings: Settings,
+        tools: Settings = (),
+        system: Settings = (),
+    ) -> None:
+        self._store, self._mech, self._path, self._now = store, mech, path, now
+        marked, images = mech.style == "marked", path.images
+        self._tools_end, self._head_end = (path.tools, path.head) if marked else (0, 0)
+        self._tools = f"{scope}\0{tools}" if tools else scope
+        self._head = f"{scope}\0{system}" if system else scope
+        self._all = f"{scope}\0{settings}" if settings else scope
+        if marked and images:  # one that comes or goes anywhere loses all messages
+            self._all = f"{scope}\0{settings}\0{images}"
+
+    def _scope_at(self, place: int) -> str:
+        """What the settings of a request lose does not lie in one place with what they keep."""
+        if place > self._head_end:
+            return self._all
+        return self._head if place > self._tools_end else self._tools
+
+    def _get(self, place: int) -> Entry | None:
+        return self._store.get(self._scope_at(place), self._path.keys[place])
+
+    def can_read(self, entry: Entry | None) -> bool:
+        return entry is not None and entry.lives(self._now) and entry.is_ready(self._now)
+
+    def longest(self, places: Iterable[int], above: int) -> int:
+        """Tokens of the first of ``places`` (the longest first) that can be read, or ``above`` where that is more."""
+        for i in places:
+            if self._path.ends[i] <= above:
+                break
+            if self.can_read(self._get(i)):
+                return self._path.ends[i]
+        return above
+
+    def from_marks(self, marks: Marks) -> int:
+        """Tokens that are found looking back from each marker, the last one first, and from the end of the system prompt."""
+        path, mech = self._path, self._mech
+        places: Sequence[int] = [i for i, _ in marks.places]
+        if mech.style == "endings" and not places:
+            places = [len(path)]
+        for place in (*reversed(places), path.head):
+            for i in range(min(place, len(path)), 0, -1):
+                far = path.positions[place] - path.positions[i] >= mech.lookback
+                if far or path.ends[i] < mech.minimum:
+                    break
+                if self.can_read(self._get(i)):
+                    return path.ends[i]
+        return 0
+
+    def shared(self) -> tuple[int, Entry] | None:
+        """The longest beginning of this prompt that any other conversation has cached, alive and ready or not."""
+        path, mech = self._path, self._mech
+        for i in range(min(len(path), WALK), 0, -1):
+            entry = self._get(i)
+            if entry is not None and path.ends[i] >= mech.minimum:
+                if i == path.head and mech.style == "endings":
+                    return None  # it is looked for there; that one was written there is not said
+                return path.ends[i], entry
+        return None
+
+    def put(self, place: int, ready: int, lifetime: Lifetime) -> Entry | None:
+        """An entry is written there, or read and so renewed. None: too short for one."""
+        tokens = self._path.ends[place]
+        if not place or tokens < self._mech.minimum:
+            return None
+        entry = Entry(tokens, self._now, ready, lifetime.least, lifetime.most)
+        self._store.use(self._scope_at(place), self._path.keys[place], entry)
+        return entry
