@@ -250,7 +250,7 @@ def _script(arguments: Sequence[str], shown: Sequence[str]) -> None:
 def _otelctx(arguments: Sequence[str], folder: Path, shown: Sequence[str], *, runs: bool) -> None:
     files = [a for a in arguments if not a.startswith("-") and re.search(r"[./](?!.*:\d+$)", a)]
     written = {b for a, b in pairwise(arguments) if a in ("--json", "--html", "--svg", "--md", "--junit")}
-    endless = arguments[:1] == ["watch"]
+    endless = arguments[:1] in (["watch"], ["gateway"]) and "--check" not in arguments
     if endless or not runs or not all((folder / f).exists() for f in files if f not in written):
         assert not shown, f"otelctx {shlex.join(arguments)}: shows output, and cannot be run here"
         _parsed(arguments)
