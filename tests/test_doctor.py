@@ -149,6 +149,7 @@ FACTS = (
     Fact("oll033-openai-chat-stream", OLL, "0.33.12", "usage", "Upgrade OpenLLMetry"),
     Fact("oll053-anthropic-stream", f"{OTEL}anthropic", "0.53.4", "usage", "Upgrade OpenLLMetry"),
     Fact("oll053-bedrock-converse", f"{OTEL}bedrock", "0.53.4", "usage", "Upgrade OpenLLMetry"),
+    Fact("oll053-bedrock-converse", f"{OTEL}bedrock", "0.53.4", "tools", "Upgrade OpenLLMetry"),
     Fact("oi-openai-js-chat-stream", f"{OI_JS}openai", "4.2.7", "usage", "drops the usage of streamed calls"),
     Fact("traceloop-openai-js-*-stream", f"{TL_JS}openai", "0.27.0", "usage", "drops the usage of streamed calls"),
     Fact("otel-openai-v2-chat-legacy-*", V2, "", "cached", "opentelemetry-instrumentation-genai-openai"),

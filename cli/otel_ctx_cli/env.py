@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ def command(as_json: bool) -> None:
     """Say what of otel_ctx is active in this environment, and why: entry points, variables, the instrumentations that
     are installed and where each records the contents of calls. Run it as your app is run: with the same Python and the
     same variables. No secret is shown."""  # fmt: skip
+    import json
     from importlib.metadata import distributions
 
     from otel_ctx.live.environment import look
