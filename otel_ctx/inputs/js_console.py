@@ -37,15 +37,15 @@ _CUT = "cut off: the data end inside this record"
 
 _begins = re.compile(
     rb"^\{[ \t]*\r?\n[ \t]+(?:resource: |traceId: '|instrumentationScope: |timestamp: \d)", re.MULTILINE
-).search
+).match
 _opens = re.compile(rb"^[{\[]", re.MULTILINE).search
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def claims(head: bytes) -> bool:
     """A record, and no JSON before it."""
-    first, found = _opens(head), _begins(head)
-    return b"\0" not in head and first is not None and found is not None and first.start() == found.start()
+    first = _opens(head)
+    return first is not None and _begins(head, first.start()) is not None and b"\0" not in head
 
 
 def read(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Records]:
