@@ -265,12 +265,12 @@ def test_what_changed_shows_the_characters(opened: Open) -> None:
 
 
 def test_what_changed_is_read_word_by_word_and_without_colour(opened: Open) -> None:
-    first = chat(1, [text("system", "it is 20:10:10.798578 today"), text("user", "hi")])
-    second = chat(2, [text("system", "it is 20:10:11.109292 today"), text("user", "hi")])
+    first = chat(1, [text("system", "it is 20:10:10.798578 today 今は12時です"), text("user", "hi")])
+    second = chat(2, [text("system", "it is 20:10:11.109292 today 今は13時です"), text("user", "hi")])
     one = opened(render(judged([first, second]), INPUTS), "c=0&t=2&b=1")
 
     edit = panel(one.page, "What changed").locator("li.changed pre")
-    assert edit.inner_text() == "it is 20:10:[-10.798578-]{+11.109292+} today"
+    assert edit.inner_text() == "it is 20:10:[-10.798578-]{+11.109292+} today 今は[-12-]{+13+}時です"
     one.quiet()
 
 
@@ -384,7 +384,7 @@ def test_depth_tells_the_turn_under_the_pointer_and_chooses_it(opened: Open) -> 
 
     assert (
         picture.get_attribute("aria-label")
-        == "Depth over 24 turns, peak 11,512 tokens, limit 128,000, full at about turn 312"
+        == "Depth over 24 turns, peak 11,512 tokens, limit 128,000, full at about turn 311"
     )
     expect(depth.locator(".projected")).to_have_count(1)
     picture.click(position={"x": 300, "y": 100})
