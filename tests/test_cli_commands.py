@@ -15,6 +15,9 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 
 from otel_ctx.findings.kinds import KINDS
+from otel_ctx.outputs.text.diff import _edits as diff_lines
+from otel_ctx.outputs.text.layout import plain
+from otel_ctx.outputs.views.edits import edits
 from otel_ctx_cli import conversations
 from otel_ctx_cli.main import COMMANDS, main
 from tests.test_cli import process
@@ -311,6 +314,31 @@ def test_a_kind_that_is_none() -> None:
 # ---- diff
 
 
+def test_changes_near_each_other_are_written_once() -> None:
+    """Turn 4 asks at 04:00:51, turn 5 at 04:01:08."""
+    told = shown("diff", DEMO, "1:4", "1:5", width=100)
+
+    assert "2026-11-30T04:[-00:51-]{+01:08+}.000Z" in told
+
+
+def test_the_text_between_two_changes_is_written_once() -> None:
+    for between in (", and ", " x" * 20, " y" * 29):
+        lines = diff_lines(edits(f"a one{between} two z", f"a 1{between} 2 z"), 200, 0)
+
+        assert [plain(one).strip() for one in lines] == [f"a [-one-]{{+1+}}{between} [-two-]{{+2+}} z"]
+    far = [plain(one).strip() for one in diff_lines(edits(f"one {'z' * 80} two", f"1 {'z' * 80} 2"), 200, 0)]
+    assert far == [f"[-one-]{{+1+}} {'z' * 28}…", f"…{'z' * 28} [-two-]{{+2+}}"]
+
+
+def test_of_many_changes_the_first_are_shown() -> None:
+    old, new = (" and ".join(f"{sign}{n}" for n in range(9)) for sign in "ab")
+    told = [plain(one) for one in diff_lines(edits(old, new), 200, 0)]
+
+    assert told[0].count("[-") == told[0].count("{+") == 3
+    assert "6 more changes in it" in told[-1]
+    assert "".join(plain(one) for one in diff_lines(edits(old, new), 200, 1)).count("[-") == 9
+
+
 def test_two_turns() -> None:
     found = data("diff", DEMO, "1:7", "1:8")
 
@@ -455,3 +483,33 @@ def test_help_loads_nothing_heavy() -> None:
 
     assert run.returncode == 0
     assert loaded.stderr.strip() == "[]"
+
+
+# ---- the same in every output
+
+
+def test_a_break_that_varies_says_from_which_character_on() -> None:
+    """Turn 5 is the first of a new minute: it changes two characters earlier than the others."""
+    told = shown("analyze", DEMO)
+
+    assert "system[0] changed from character 29 on" in told
+    assert "- Current time: 2026-11-30T04:00:51.000Z" in told
+    assert "changed at character" not in told
+    assert "changed at character 29" in shown("diff", DEMO, "1:4", "1:5")
+    assert "changed at character 31" in shown("diff", DEMO, "1:3", "1:4")
+    assert "system[0] changed at character 31" in shown("analyze", DEMO, "--turn", "1-4")
+
+
+def test_places_can_be_told_apart_on_a_narrow_screen() -> None:
+    told = shown("analyze", DEMO, width=50)
+
+    for place in ("m[0].p[0]", "m[3].p[0]", "m[7].p[0]", "m[12].p[0]", "m[16].p[0]"):
+        assert f"  {place}" in told
+
+
+def test_the_band_has_a_heading() -> None:
+    """An "ok" in front of a conversation with an error is its headroom's."""
+    lines = shown("analyze", DEMO).splitlines()
+    first = next(n for n, one in enumerate(lines) if one.startswith("  ok  "))
+
+    assert lines[first - 1] == "  headroom"

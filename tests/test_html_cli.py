@@ -106,7 +106,7 @@ def test_the_picture_is_of_the_conversation_that_lost_the_most(tmp_path: Path) -
 
     title = root.findtext(f"{SVG}title")
     assert title == (
-        "support-agent-js: 8 turns · deepest 5,311 tokens of 200,000 (3%) · full at about turn 414 · 24,009 tokens billed again"
+        "support-agent-js: 8 turns · deepest 5,311 tokens of 200,000 (3%) · full at about turn 413 · 24,009 tokens billed again"
     )
     lost = [
         float(r.get("width") or 0)

@@ -157,6 +157,14 @@ def test_names_in_markdown_mean_nothing_else() -> None:
     assert [row.count("|") for row in rows] == [10]
 
 
+def test_one_conversation_in_markdown_counts_and_shares_as_the_terminal_does() -> None:
+    """9 of 128,000 tokens are not 0%."""
+    text = markdown(evil_analysis(), Inputs((), ()))
+
+    assert "1 call in 1 conversation\n" in text
+    assert r"| 1 | 9 | \<1% |" in text
+
+
 def test_an_empty_dump_in_markdown() -> None:
     assert markdown(Builder().analysis(), Inputs((), ())) == (
         "### Context window: nothing found\n\nNo model call in this input.\n"

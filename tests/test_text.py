@@ -34,7 +34,7 @@ from otel_ctx.model import (
 from otel_ctx.outputs.escape import cells, escape
 from otel_ctx.outputs.report import Inputs, Source
 from otel_ctx.outputs.text import plain, render
-from otel_ctx.outputs.text.layout import percent, period, spans_of, wrap
+from otel_ctx.outputs.text.layout import clip_path, paragraph, percent, period, spans_of, wrap
 
 FULL = Completeness("full")
 NOT_REPORTED = Usage()
@@ -832,6 +832,37 @@ def test_percent_is_full_only_when_it_is(part: int, text: str) -> None:
 
 def test_words_longer_than_a_line_are_broken() -> None:
     assert wrap("see " + "x" * 25 + " there", 20) == ["see " + "x" * 16, "x" * 9 + " there"]
+
+
+SWITCH = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 140])
+def test_a_switch_that_fits_a_line_is_not_broken(width: int) -> None:
+    lines = [plain(one) for one in paragraph(f"Set {SWITCH} and restart.", width, 13, "", "fix   ")]
+
+    assert lines[0].startswith(" " * 13 + "fix   Set")
+    assert any(SWITCH in one for one in lines)
+    assert max(map(len, lines)) <= width
+
+
+def test_a_switch_wider_than_a_line_is_broken_between_name_and_value() -> None:
+    lines = [plain(one).strip() for one in paragraph(f"Set {SWITCH}.", 55, 13, "", "fix   ")]
+
+    assert lines == ["fix   Set", SWITCH.removesuffix("SPAN_ONLY"), "SPAN_ONLY."]
+    first = [plain(one) for one in paragraph(SWITCH, 62, 13, "", "fix   ")]
+    assert first == [" " * 13 + "fix", "  " + SWITCH]
+
+
+def test_an_id_is_broken_at_its_joints() -> None:
+    assert wrap("a/very/long/path/of/a_file", 12) == ["a/very/long/", "path/of/a_", "file"]
+
+
+def test_places_keep_their_numbers_where_there_is_little_room() -> None:
+    assert clip_path("messages[12].parts[0]", 21) == "messages[12].parts[0]"
+    assert clip_path("messages[12].parts[0]", 11) == "m[12].p[0]"
+    assert clip_path("messages[3].parts[0] → messages[5].parts[0]", 24) == "m[3].p[0] → m[5].p[0]"
+    assert clip_path("tools[112]", 9) == "t[112]"
 
 
 def test_the_same_analysis_is_the_same_text() -> None:

@@ -139,6 +139,15 @@ def test_a_blank_between_two_changed_words_is_part_of_the_change() -> None:
     ]
 
 
+def test_a_short_run_between_two_changes_is_part_of_the_change() -> None:
+    assert [p.text for p in edits("at 20:10:10.798578.", "at 20:10:11.109292.") if p.op != "same"] == [
+        "10.798578",
+        "11.109292",
+    ]
+    kept = edits("one, and, two", "1, and, 2")
+    assert [p.text for p in kept] == ["one", "1", ", and, ", "two", "2"]
+
+
 def test_very_long_texts_are_one_change_between_their_common_ends() -> None:
     old, new = "a" + "b " * 90_000 + "c z", "a" + "d " * 90_000 + "c z"
 

@@ -10,6 +10,7 @@ from otel_ctx.model import SEVERITIES, Analysis, Finding
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs, totals
 from otel_ctx.outputs.views.listing import Entry, listing
+from otel_ctx.outputs.views.words import many, percent
 
 _CONVERSATIONS = 10
 _FINDINGS = 10
@@ -37,10 +38,12 @@ def _head(analysis: Analysis, inputs: Inputs) -> Iterator[str]:
         yield "No model call in this input."
         return
     usage, cost, waste = sums["usage"], sums["cost"], sums["waste"]
-    facts = [f"{sums['calls']:,} calls in {sums['conversations']:,} conversations"]
+    facts = [f"{many(sums['calls'], 'call')} in {many(sums['conversations'], 'conversation')}"]
     if usage["input"] is not None:
         read = usage["cache_read"]
-        share = f", {100 * read / usage['input']:.0f}% cached" if read is not None and usage["input"] else ""
+        share = (
+            f", {_plain(percent(read, usage['input']))} cached" if read is not None and usage["input"] else ""
+        )
         facts.append(f"{usage['input']:,} tokens in{share}")
     if waste["tokens"]:
         lost = "" if waste["usd"] is None else f" ({_usd(waste['usd'])})"
@@ -51,7 +54,7 @@ def _head(analysis: Analysis, inputs: Inputs) -> Iterator[str]:
     yield " · ".join(facts)
     if inputs.skipped:
         yield ""
-        yield f"{len(inputs.skipped):,} records of the input could not be read."
+        yield f"{many(len(inputs.skipped), 'record')} of the input could not be read."
 
 
 def _usd(value: float) -> str:
@@ -72,7 +75,7 @@ def _finding(f: Finding, include_text: bool) -> Iterator[str]:
     about = [_code(f.kind)] + ([_code(f.path)] if f.path else [])
     if f.tokens:
         about.append(f"{f.tokens:,} tokens" + (f", {_usd(f.usd)}" if f.usd else ""))
-    about.append(f"{len(f.calls):,} call{'' if len(f.calls) == 1 else 's'}")
+    about.append(many(len(f.calls), "call"))
     yield f"- {_MARKS[f.severity]} **{_plain(f.title)}** ({', '.join(about)})"
     if f.severity == "info":
         return
@@ -105,9 +108,9 @@ def _row(e: Entry) -> str:
         _code(", ".join(c.models[:2])) if c.models else "–",
         f"{s.calls:,}",
         _number(s.depth),
-        "–" if e.utilization is None else f"{100 * e.utilization:.0f}%",
+        "–" if e.utilization is None else _plain(percent(e.utilization, 1)),
         "–" if c.headroom_turns is None else f"{int(c.headroom_turns):,}",
-        "–" if s.hit_ratio is None else f"{100 * s.hit_ratio:.0f}%",
+        "–" if s.hit_ratio is None else _plain(percent(s.hit_ratio, 1)),
         f"{s.wasted:,}",
     )
     return f"| {' | '.join(cells)} |"
@@ -123,7 +126,7 @@ def _unseen(analysis: Analysis) -> Iterator[str]:
     hidden = {s: n for s, n in counts.items() if s != "full"}
     if hidden:
         told = ", ".join(f"{n:,} {s.replace('_', ' ')}" for s, n in sorted(hidden.items()))
-        whole = f"of {len(analysis.readings):,} calls {told}"
+        whole = f"of {many(len(analysis.readings), 'call')} {told}"
         yield f"<sub>Not all was seen: {whole}. What could not be checked is in the whole report.</sub>"
 
 

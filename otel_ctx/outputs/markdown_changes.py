@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.views.changes import Changes, rows
+from otel_ctx.outputs.views.words import many
 
 _MARKS: Mapping[str, str] = {
     "better": "🟢 better",
@@ -33,7 +34,8 @@ def _lines(found: Changes, names: tuple[str, str]) -> Iterator[str]:
     matched = sum(p.matched for p in found.pairs)
     yield ""
     if matched:
-        yield f"<sub>Per call and judged: the same turns, {found.same_calls:,} calls in {matched:,} conversations.</sub>"
+        counted = f"{many(found.same_calls, 'call')} in {many(matched, 'conversation')}"
+        yield f"<sub>Per call and judged: the same turns, {counted}.</sub>"
     else:
         yield "<sub>No conversation of the one has a counterpart in the other: all calls are judged.</sub>"
     told = [f for f in found.findings if f.change != "kept"]

@@ -9,6 +9,7 @@ from otel_ctx.model import SEVERITIES, Analysis
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.views.listing import listing
 from otel_ctx.outputs.views.summary import summary
+from otel_ctx.outputs.views.words import many, percent
 
 _CONVERSATIONS = 20
 _FINDINGS = 20
@@ -26,9 +27,9 @@ def _parts(analysis: Analysis) -> Iterator[str]:
         yield "<p>No model call in this input.</p>"
         return
     s = summary("", analysis.readings)
-    facts = [f"{s.calls:,} calls", f"{s.conversations:,} conversations", f"{_number(s.input)} tokens in"]
+    facts = [many(s.calls, "call"), many(s.conversations, "conversation"), f"{_number(s.input)} tokens in"]
     if s.hit_ratio is not None:
-        facts.append(f"{100 * s.hit_ratio:.0f}% cached")
+        facts.append(f"{_text(percent(s.hit_ratio, 1))} cached")
     if s.wasted:
         facts.append(f"<b>{s.wasted:,} tokens billed again</b>")
     yield f"<p>{' · '.join(facts)}</p>"
@@ -43,7 +44,7 @@ def _parts(analysis: Analysis) -> Iterator[str]:
             _text(", ".join(e.conversation.models[:2]) or "–"),
             f"{e.summary.calls:,}",
             _number(e.summary.depth),
-            "–" if e.utilization is None else f"{100 * e.utilization:.0f}%",
+            "–" if e.utilization is None else _text(percent(e.utilization, 1)),
             _number(None if e.conversation.headroom_turns is None else int(e.conversation.headroom_turns)),
             f"{e.summary.wasted:,}",
         )
@@ -51,7 +52,7 @@ def _parts(analysis: Analysis) -> Iterator[str]:
     ]
     names = ("#", "conversation", "model", "turns", "depth", "full", "turns left", "billed again")
     yield from _table(names, rows, left={1, 2})
-    yield from _more(len(entries) - _CONVERSATIONS, "conversations")
+    yield from _more(len(entries) - _CONVERSATIONS, "conversation")
     found = sorted(
         analysis.findings, key=lambda f: (SEVERITIES.index(f.severity), -(f.usd or 0.0), -f.tokens)
     )
@@ -61,7 +62,7 @@ def _parts(analysis: Analysis) -> Iterator[str]:
             for f in found[:_FINDINGS]
         ]
         yield from _table(("severity", "finding", "where", "tokens", "fix"), rows_, left={0, 1, 2, 4})
-        yield from _more(len(found) - _FINDINGS, "findings")
+        yield from _more(len(found) - _FINDINGS, "finding")
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], left: set[int]) -> Iterator[str]:
@@ -76,7 +77,7 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[str]], left: set[int]) 
 
 def _more(hidden: int, what: str) -> Iterator[str]:
     if hidden > 0:
-        yield f"<p>… and {hidden:,} more {what}</p>"
+        yield f"<p>… and {hidden:,} more {what}{'' if hidden == 1 else 's'}</p>"
 
 
 def _number(value: int | None) -> str:

@@ -93,7 +93,7 @@ def _said(curve: Depth, rows: Sequence[Row]) -> str:
         if curve.limit:
             told += f" of {curve.limit:,} ({curve.peak / curve.limit:.0%})"
     if curve.full_at is not None:
-        told += f" · full at about turn {curve.full_at:,.0f}"
+        told += f" · full at about turn {int(curve.full_at):,}"
     lost = sum(s.tokens for r in rows for s in r.stretches if s.state == "lost")
     return told + (f" · {lost:,} tokens billed again" if lost else "")
 

@@ -260,7 +260,47 @@ def test_what_changed_shows_the_characters(opened: Open) -> None:
     gone, new = edit.locator("del").all_inner_texts(), edit.locator("ins").all_inner_texts()
     assert gone
     assert new
-    assert all(re.fullmatch(r"\d+", t) for t in gone + new)  # digits of a clock, and nothing else
+    assert all(re.fullmatch(r"\[-\d+-\]", t) for t in gone)  # digits of a clock, and nothing else
+    assert all(re.fullmatch(r"\{\+\d+\+\}", t) for t in new)
+
+
+def test_what_changed_is_read_word_by_word_and_without_colour(opened: Open) -> None:
+    first = chat(1, [text("system", "it is 20:10:10.798578 today 今は12時です"), text("user", "hi")])
+    second = chat(2, [text("system", "it is 20:10:11.109292 today 今は13時です"), text("user", "hi")])
+    one = opened(render(judged([first, second]), INPUTS), "c=0&t=2&b=1")
+
+    edit = panel(one.page, "What changed").locator("li.changed pre")
+    assert edit.inner_text() == "it is 20:10:[-10.798578-]{+11.109292+} today 今は[-12-]{+13+}時です"
+    one.quiet()
+
+
+def test_turns_left_are_rounded_down_on_every_page(opened: Open) -> None:
+    """405.9 and 287.5 turns fit; the eighth turn and 405 more are 413."""
+    page = opened(report()).page
+    listed = page.get_by_role("tabpanel")
+    expect(listed).to_contain_text("405")
+    expect(listed).to_contain_text("287")
+    for conversation, left, full in ((BROKEN, "405", "413"), (LONG, "287", "311")):
+        one = opened(report(), f"c={conversation}").page
+        shown = one.locator('section[aria-label="Conversation"]')
+        expect(shown).to_contain_text(f"turns left{left}")
+        expect(shown).to_contain_text(f"full atturn {full}")
+        expect(one.locator(f'svg[aria-label*="full at about turn {full}"]')).to_have_count(1)
+
+
+def test_a_restart_says_what_it_saves(opened: Open) -> None:
+    shown = opened(report(), f"c={BROKEN}").page.locator('section[aria-label="Conversation"]')
+
+    expect(shown).to_contain_text(re.compile(r"a restart would save[\d.]+[kM] tokens over the turns left"))
+
+
+def test_the_first_change_has_the_reports_offset(opened: Open) -> None:
+    calls = calls_of(BROKEN)
+    for turn in (4, 5):
+        offset = calls[turn - 1]["cache"]["break"]["char_offset"]
+        assert offset == {4: 31, 5: 29}[turn]
+        page = opened(report(), f"c={BROKEN}&t={turn}").page
+        expect(panel(page, "This turn")).to_contain_text(f"changed at character {offset}")
 
 
 def test_any_two_turns_can_be_compared(opened: Open) -> None:
@@ -344,7 +384,7 @@ def test_depth_tells_the_turn_under_the_pointer_and_chooses_it(opened: Open) -> 
 
     assert (
         picture.get_attribute("aria-label")
-        == "Depth over 24 turns, peak 11,512 tokens, limit 128,000, full at about turn 312"
+        == "Depth over 24 turns, peak 11,512 tokens, limit 128,000, full at about turn 311"
     )
     expect(depth.locator(".projected")).to_have_count(1)
     picture.click(position={"x": 300, "y": 100})

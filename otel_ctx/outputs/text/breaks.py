@@ -33,7 +33,8 @@ _BESIDE = 400  # characters beside a difference that can be of use on a screen
 
 
 def breaks(view: View) -> Iterator[Line]:
-    """One entry for each place and kind of change, the costliest first, with its first occurrence as the example."""
+    """One entry for each place and kind of change, the costliest first, with its first occurrence (of several
+    characters: at the first of them) as the example."""
     broken = [r for r in view.analysis.readings if r.break_ is not None]
     if not broken:
         yield from _held(view)
@@ -117,8 +118,9 @@ def _lost(group: list[Reading]) -> int:
 
 
 def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
-    at = group[0].break_
-    assert at is not None
+    offsets = {r.break_.char_offset for r in group if r.break_ and r.break_.char_offset is not None}
+    # Where they break at several characters the first of these is told, and shown.
+    at = min((r.break_ for r in group if r.break_), key=lambda b: _or(b.char_offset, max(offsets, default=0)))
     segment = at.after or at.before
     paths = list(dict.fromkeys(r.break_.path for r in group if r.break_))
     path = escape(paths[0]) + (f" … {escape(paths[-1])}" if len(paths) > 1 else "")
@@ -126,7 +128,8 @@ def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
     kind = "" if at.path.startswith(at.kind) else f" {at.kind}"
     what = f"{kind} {CHANGES[at.change]}"
     if at.char_offset is not None and at.change == "modified":
-        what += f" at character {number(at.char_offset)}"
+        first = number(at.char_offset)
+        what += f" at character {first}" if len(offsets) == 1 else f" from character {first} on"
     yield line("  ", Run(clip(path + name, view.width - 2 - cells(what) - 1), "strong"), what)
     lost = _lost(group)
     about = [f"{number(lost)} tokens read again"] if lost else []
@@ -135,6 +138,10 @@ def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
     yield from facts(about, view.width, _INDENT)
     if view.show_text:
         yield from _excerpt(view, at)
+
+
+def _or(value: int | None, other: int) -> int:
+    return other if value is None else value
 
 
 def _excerpt(view: View, at: Break) -> Iterator[Line]:

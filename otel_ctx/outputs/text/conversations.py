@@ -50,8 +50,11 @@ def conversations(view: View) -> Iterator[Line]:
     yield from heading("Conversations", note, view.width)
     urgent = max((i for i, (c, _) in enumerate(tree, 1) if _urgency(view, c)[0] <= URGENCY["low"]), default=0)
     shown = tree[: view.limit(min(max(urgent, _CALM_SHOWN), _SHOWN))]
-    for conversation, level in shown:
-        yield BLANK
+    yield BLANK
+    yield line("  ", Run("headroom", "dim"))  # of the column of bands: "ok" is not said of all that was found
+    for n, (conversation, level) in enumerate(shown):
+        if n:
+            yield BLANK
         yield from _block(view, conversation, level)
     hidden = tree[len(shown) :]
     if hidden:

@@ -18,7 +18,7 @@ from otel_ctx.outputs.text.layout import (
     Run,
     Style,
     clip,
-    clip_middle,
+    clip_path,
     facts,
     fitted,
     heading,
@@ -194,9 +194,7 @@ def _same(rows: Sequence[Row], width: int) -> Line:
     where = escape(places[0]) + (f" … {escape(places[-1])}" if places[-1] != places[0] else "")
     words = f"{many(len(rows), 'segment')} the same, {many(size, 'token')}"
     room = width - _INDENT - 2 - cells(words) - 2
-    return line(
-        "  ", Run("= ", "dim"), Run(words, "dim"), Run(f"  {clip_middle(where, max(room, 0))}", "dim")
-    )
+    return line("  ", Run("= ", "dim"), Run(words, "dim"), Run(f"  {clip_path(where, max(room, 0))}", "dim"))
 
 
 def _row(row: Row, text: TextOf, width: int, verbose: int, show_text: bool) -> Iterator[Line]:
@@ -211,7 +209,7 @@ def _row(row: Row, text: TextOf, width: int, verbose: int, show_text: bool) -> I
     room = width - _INDENT - 2 - cells(end) - 2
     where = _path(row)
     name = " ".join(filter(None, what))
-    shown = clip_middle(where, room)
+    shown = clip_path(where, room)
     named = clip(f" {name}", max(room - cells(shown), 0)) if name else ""
     gap = " " * max(room + 2 - cells(shown) - cells(named), 2)
     yield line("  ", Run(f"{sign} ", style), Run(shown, "strong"), named, gap, Run(end, "dim"))
@@ -241,23 +239,19 @@ def _size(row: Row) -> str:
 
 
 def _edits(parts: Sequence[Edit], width: int, verbose: int) -> Iterator[Line]:
-    """As ``git diff --word-diff`` writes it: what has gone in [-…-], what came in {+…+}, both with some text around."""
-    hunks = list(_hunks(parts))
-    shown = hunks if verbose else hunks[:_HUNKS]
-    for before, removed, added, after in shown:
-        changes = []
-        if removed:
-            changes.append(Run(f"[-{_shorter(escape(removed))}-]", "removed"))
-        if added:
-            changes.append(Run(f"{{+{_shorter(escape(added))}+}}", "added"))
-        room = max(width - sum(cells(run.text) for run in changes), 0)
+    """As ``git diff --word-diff`` writes it: what has gone in [-…-], what came in {+…+}, both with some text around.
+    Changes that stand near each other share it: no character is written twice."""
+    changes = list(_changes(parts))
+    shown = changes if verbose else changes[:_HUNKS]
+    for before, within, after in _hunks(parts, shown):
+        room = max(width - sum(cells(run.text) for run in within), 0)
         lead = _end(before, min(room // 2, _AROUND))
         rest = clip(escape(after[: _AROUND + 1]), min(room - cells(lead), _AROUND))
-        for one in _flowed([Run(lead), *changes, Run(rest)], width):
+        for one in _flowed([Run(lead), *within, Run(rest)], width):
             yield (Run("    "), *one)
-    if len(shown) < len(hunks):
+    if len(shown) < len(changes):
         yield line(
-            "    ", Run(f"… and {many(len(hunks) - len(shown), 'more change')} in it (-v shows all)", "dim")
+            "    ", Run(f"… and {many(len(changes) - len(shown), 'more change')} in it (-v shows all)", "dim")
         )
 
 
@@ -269,20 +263,37 @@ def _end(text: str, room: int) -> str:
     return ("…" if len(shown) < len(text) and room else "") + shown
 
 
-def _hunks(parts: Sequence[Edit]) -> Iterator[tuple[str, str, str, str]]:
-    """(text before, removed, added, text after)"""
-    for n, part in enumerate(parts):
-        if part.op == "same" or (n and parts[n - 1].op == "removed" and part.op == "added"):
-            continue
-        following = parts[n + 1] if n + 1 < len(parts) else None
-        pair = part.op == "removed" and following is not None and following.op == "added"
-        last = n + 2 if pair else n + 1
+def _changes(parts: Sequence[Edit]) -> Iterator[tuple[int, int]]:
+    """From where to where in ``parts`` each change goes: what was removed, what was added, or both."""
+    start = 0
+    for n, part in enumerate((*parts, Edit("same", "", 0))):
+        if part.op == "same":
+            if start < n:
+                yield start, n
+            start = n + 1
+
+
+def _hunks(
+    parts: Sequence[Edit], changes: Sequence[tuple[int, int]]
+) -> Iterator[tuple[str, Sequence[Run], str]]:
+    """(text before, changes and the short texts between them, text after)"""
+    near = [0]  # the changes that a hunk starts with
+    near += [n for n, (start, _) in enumerate(changes) if n and len(parts[start - 1].text) > 2 * _AROUND]
+    for first, end in zip(near, [*near[1:], len(changes)], strict=True):
+        start, stop = changes[first][0], changes[end - 1][1]
         yield (
-            parts[n - 1].text if n else "",
-            part.text if part.op == "removed" else "",
-            following.text if pair and following else part.text if part.op == "added" else "",
-            parts[last].text if last < len(parts) else "",
+            parts[start - 1].text if start else "",
+            [_marked(part) for part in parts[start:stop]],
+            parts[stop].text if stop < len(parts) else "",
         )
+
+
+def _marked(part: Edit) -> Run:
+    if part.op == "removed":
+        return Run(f"[-{_shorter(escape(part.text))}-]", "removed")
+    if part.op == "added":
+        return Run(f"{{+{_shorter(escape(part.text))}+}}", "added")
+    return Run(escape(part.text))
 
 
 def _shorter(text: str) -> str:

@@ -6,11 +6,14 @@ What comes from telemetry is escaped before it gets here; who prints the lines g
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from otel_ctx.outputs.escape import cells
+from otel_ctx.outputs.views.words import many as many
+from otel_ctx.outputs.views.words import percent as percent
 
 Style = Literal[
     "", "title", "strong", "dim", "good", "notice", "alarm", "chart", "removed", "added",
@@ -47,20 +50,6 @@ def line(*runs: str | Run) -> Line:
 
 def number(value: int | None) -> str:
     return NOTHING if value is None else f"{value:,}"
-
-
-def percent(part: float, whole: float) -> str:
-    share = 100 * part / whole
-    if 0 < share < 1:
-        return "<1%"
-    if 99 < share < 100:
-        return "99%"
-    return f"{share:.0f}%"
-
-
-def many(count: int, word: str) -> str:
-    """``1 file``, ``2 files``."""
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def moment(unix_nano: int) -> datetime | None:
@@ -118,6 +107,13 @@ def clip_middle(text: str, width: int) -> str:
     return f"{head}…{tail}"
 
 
+def clip_path(text: str, width: int) -> str:
+    """The place of a segment, with its names as letters where it is too wide: the numbers tell one from another."""
+    if cells(text) <= width:
+        return text
+    return clip_middle(re.sub(r"\b(tools|system|messages|parts)(?=\[)", lambda name: name[0][0], text), width)
+
+
 def _start(text: str, width: int) -> str:
     if text.isascii():
         return text[:width]
@@ -145,16 +141,25 @@ def fitted(lines: Iterable[Line], width: int) -> Iterator[Line]:
     return (fit(one, width) for one in lines)
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """``text`` in lines of at most ``width`` columns, broken between words where that is possible."""
+_JOINTS = re.compile(r".*[-_/=]", re.DOTALL)
+
+
+def wrap(text: str, width: int, most: int = 0) -> list[str]:
+    """``text`` in lines of at most ``width`` columns, broken between words where that is possible. A word that is wider
+    but not wider than ``most`` is a line of its own: what is copied from it is whole."""
     lines, current = [], ""
-    for word in text.split():
-        while cells(word) > width:  # a word as wide as a line and more: an id, a path
+    for word in _words(text, max(width, most)):
+        if width < cells(word) <= most:
+            lines += [current, word] if current else [word]
+            current, word = "", ""
+        while cells(word) > width:  # an id, a path
             room = width - cells(current) - 1 if current else width
             if room < min(16, width):
                 lines.append(current)
                 current, room = "", width
             piece = _start(word, room) or word[0]
+            joint = _JOINTS.match(piece)
+            piece = joint[0] if joint else piece
             lines.append(f"{current} {piece}" if current else piece)
             current, word = "", word[len(piece) :]
         if not word:
@@ -169,11 +174,22 @@ def wrap(text: str, width: int) -> list[str]:
     return lines
 
 
+def _words(text: str, most: int) -> Iterator[str]:
+    """Of those wider than ``most`` the parts: the name of a variable, and its value."""
+    for word in text.split():
+        yield from re.split(r"(?<==)(?=.)", word) if cells(word) > most else [word]
+
+
 def paragraph(text: str, width: int, indent: int, style: Style = "", lead: str = "") -> Iterator[Line]:
-    """``text`` wrapped behind ``indent`` columns; ``lead`` stands before its first line, and the others under it."""
+    """``text`` wrapped behind ``indent`` columns; ``lead`` stands before its first line, and the others under it. A word
+    that has no room there begins further left."""
     left = indent + cells(lead)
-    for i, part in enumerate(wrap(text, width - left)):
-        yield line(Run(" " * indent + lead, "dim") if i == 0 and lead else " " * left, Run(part, style))
+    for i, part in enumerate(wrap(text, width - left, width)):
+        start = min(left, max(width - cells(part), 0))
+        if i == 0 and lead and start < left:
+            yield line(Run(" " * indent + lead, "dim"))
+        first = i == 0 and lead and start == left
+        yield line(Run(" " * indent + lead, "dim") if first else " " * start, Run(part, style))
 
 
 def facts(items: Iterable[str], width: int, indent: int, style: Style = "") -> Iterator[Line]:

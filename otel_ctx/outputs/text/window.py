@@ -14,6 +14,7 @@ from otel_ctx.outputs.text.layout import (
     Run,
     clip,
     clip_middle,
+    clip_path,
     facts,
     fine_bar,
     heading,
@@ -140,7 +141,7 @@ def _largest(view: View, segments: tuple[Segment, ...], tokens: Tokens, whole: i
         name = f"{DOT}{escape(name_of(segment.name, view.show_text))}" if segment.name else ""
         restored = f"{DOT}restored from an earlier answer" if segment.inferred else ""
         path = escape(segment.path)
-        where = clip_middle(path, room) + clip(name + restored, max(room - cells(path), 0))
+        where = clip_path(path, room) + clip(name + restored, max(room - cells(path), 0))
         yield line(
             " " * _INDENT,
             f"{segment.kind:<{_KIND + _COUNT}}{number(size):>11}  {percent(size, whole):>4}  {where}",

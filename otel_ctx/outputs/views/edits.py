@@ -15,6 +15,7 @@ _ALONE = r"\u0e00-\u0eff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[^\W{_ALONE}]+|\s+|.", re.DOTALL)
 _LETTERS = re.compile(rf"[^\W{_ALONE}]+")
 _LONGEST = 40  # characters of a word
+_LEAST = 3  # equal characters between two changes, for these to be told apart
 
 
 class Edit(NamedTuple):
@@ -77,13 +78,20 @@ def _middle(old: str, new: str, start: int) -> Iterator[Edit]:
 
 
 def _bridged(pairs: list[tuple[int, int]], old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Without equal blanks that stand alone between two changes."""
-    ends = [(-1, -1), *pairs, (len(old), len(new))]
+    """Without equal runs between two changes that are blank or shorter than ``_LEAST`` characters: what changes around
+    them is read as a whole. A run at an end of the texts stands between no two."""
+    runs: list[list[tuple[int, int]]] = []
+    for i, j in pairs:
+        if runs and runs[-1][-1] == (i - 1, j - 1):
+            runs[-1].append((i, j))
+        else:
+            runs.append([(i, j)])
     kept = []
-    for before, (i, j), after in zip(ends[:-2], pairs, ends[2:], strict=True):
-        alone = before != (i - 1, j - 1) and after != (i + 1, j + 1)
-        if not (alone and old[i].isspace()):
-            kept.append((i, j))
+    for run in runs:
+        between = run[0] != (0, 0) and run[-1] != (len(old) - 1, len(new) - 1)
+        text = "".join(old[i] for i, _ in run)
+        if not between or (len(text) >= _LEAST and not text.isspace()):
+            kept += run
     return kept
 
 

@@ -112,7 +112,7 @@ function depthChart(block, pick) {
   function summary() {
     const parts = [`Depth over ${many(last, "turn")}, peak ${count(depth.peak)} tokens`];
     if (depth.limit) parts.push(`limit ${count(depth.limit)}`);
-    if (depth.full_at) parts.push(`full at about turn ${count(depth.full_at)}`);
+    if (depth.full_at) parts.push(`full at about turn ${wholeTurns(depth.full_at)}`);
     return parts.join(", ");
   }
   new ResizeObserver(() => { if (Math.abs((box.firstChild?.clientWidth ?? 0) - box.clientWidth) > 2) draw(); }).observe(box);

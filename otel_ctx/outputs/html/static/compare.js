@@ -33,7 +33,27 @@ function aligned(a, b) {
   return pairs;
 }
 
-const split = (text) => text.match(/\p{L}+|\p{N}|\s+|[^\p{L}\p{N}\s]/gu) ?? [];
+// Words, as otel_ctx/outputs/views/edits.py has them: of scripts without blanks each character is one.
+const ALONE = "\\u0e00-\\u0eff\\u2e80-\\ud7ff\\uf900-\\ufaff\\u{20000}-\\u{3ffff}";
+const WORD = new RegExp(`(?:(?![${ALONE}])[\\p{L}\\p{N}_])+|\\s+|.`, "gsu");
+const split = (text) => text.match(WORD) ?? [];
+const LEAST = 3; // characters that stay between two changes, for these to be told apart
+
+/** Without short common runs that stand alone between two changes: what changes is read as a whole. */
+function bridged(pairs, a, b) {
+  const runs = [];
+  for (const [i, j] of pairs) {
+    const run = runs[runs.length - 1], last = run?.[run.length - 1];
+    if (last && last[0] === i - 1 && last[1] === j - 1) run.push([i, j]);
+    else runs.push([[i, j]]);
+  }
+  return runs.filter((run) => {
+    const [i, j] = run[0], [x, y] = run[run.length - 1];
+    const between = (i || j) && (x < a.length - 1 || y < b.length - 1);
+    const text = a.slice(i, x + 1).join("");
+    return !between || (text.length >= LEAST && text.trim());
+  }).flat();
+}
 
 /** Of one text: [sign, text] with sign "" (same), "-" (gone) or "+" (new). */
 function edits(old, now) {
@@ -45,7 +65,7 @@ function edits(old, now) {
     else out.push([sign, text]);
   };
   let i = 0, j = 0;
-  for (const [x, y] of [...aligned(a, b), [a.length, b.length]]) {
+  for (const [x, y] of [...bridged(aligned(a, b), a, b), [a.length, b.length]]) {
     put("-", a.slice(i, x).join(""));
     put("+", b.slice(j, y).join(""));
     if (x < a.length) put("", a[x]);
@@ -117,8 +137,8 @@ function inline(before, after) {
   const x = textOf(before), y = textOf(after);
   if (!x || !y) return null;
   const parts = edits(x.text, y.text).map(([sign, text], i, all) => {
-    if (sign === "-") return el("del", {}, visible(text));
-    if (sign === "+") return el("ins", {}, visible(text));
+    if (sign === "-") return el("del", {}, `[-${visible(text)}-]`);
+    if (sign === "+") return el("ins", {}, `{+${visible(text)}+}`);
     const first = i === 0, last = i === all.length - 1;
     if (text.length <= 2 * CONTEXT) return visible(text);
     return `${first ? "" : visible(text.slice(0, CONTEXT))} … ${last ? "" : visible(text.slice(-CONTEXT))}`;

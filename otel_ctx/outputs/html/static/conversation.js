@@ -119,10 +119,10 @@ function conversation(number) {
       numbered.length > 1 ? el("span", { class: "near" }, el("button", { type: "button", title: "Conversation before ( [ )", onclick: () => siblings(-1) }, "before"), el("button", { type: "button", title: "Next conversation ( ] )", onclick: () => siblings(1) }, "next")) : null),
     facts([
       ["turns", count(last)], ["depth", `${count(c.usage_last)}${c.limit ? ` of ${count(c.limit)}` : ""}`], ["headroom", tag(c.band)],
-      ["tokens left", count(c.headroom)], ["turns left", count(c.headroom_turns)], ["growth", known(block.depth.growth) ? `${signed(block.depth.growth)} a turn` : null],
-      ["full at", block.depth.full_at ? `turn ${count(block.depth.full_at)}` : null],
+      ["tokens left", count(c.headroom)], ["turns left", wholeTurns(c.headroom_turns)], ["growth", known(block.depth.growth) ? `${signed(block.depth.growth)} a turn` : null],
+      ["full at", block.depth.full_at ? `turn ${wholeTurns(block.depth.full_at)}` : null],
       ["billed again", c.wasted ? count(c.wasted) : "0", c.wasted ? "bad" : ""], ["list price", usd(c.usd)],
-      ["a restart would save", c.saved_by_restarting ? short(c.saved_by_restarting) : null], ["gaps", c.gaps ? count(c.gaps) : null],
+      ["a restart would save", c.saved_by_restarting ? `${short(c.saved_by_restarting)} tokens over the turns left` : null], ["gaps", c.gaps ? count(c.gaps) : null],
       ["joined", c.joined ? "its beginning was not seen" : null], ["models", visible((c.models ?? []).join(", "))],
       ["continues", known(c.parent) ? el("button", { type: "button", class: "link", onclick: () => openCall(c.parent) }, "its parent") : null],
     ])),
@@ -213,6 +213,9 @@ function callFacts(call) {
   ]);
 }
 
+// As the terminal names them.
+const BREAKS = { modified: "changed", added: "inserted", removed: "gone", reordered: "order changed" };
+
 /** Predicted, reported and optimal side by side, with cause and evidence. */
 function stateTable(call) {
   const cache = call.cache ?? {}, columns = ["predicted", "reported", "optimal"];
@@ -224,7 +227,7 @@ function stateTable(call) {
     facts([
       ["outcome", words(cache.outcome ?? "not told")], ["cause", cache.cause && words(cache.cause)], ["evidence", cache.evidence],
       ["billed again", call.waste?.tokens ? `${count(call.waste.tokens)} tokens${known(call.waste.usd) ? `, ${usd(call.waste.usd)}` : ""}` : null, "bad"],
-      ["first change", b ? `${visible(b.path)} (${words(b.kind)}) ${b.change}${known(b.char_offset) ? ` at character ${count(b.char_offset)}` : ""}` : null],
+      ["first change", b ? `${visible(b.path)} (${words(b.kind)}) ${BREAKS[b.change]}${known(b.char_offset) ? ` at character ${count(b.char_offset)}` : ""}` : null],
     ]));
 }
 

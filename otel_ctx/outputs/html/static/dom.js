@@ -19,6 +19,8 @@ const NOTHING = "–";
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const known = (value) => value !== null && value !== undefined;
 const count = (n) => (known(n) ? grouped.format(n) : NOTHING);
+/** Turns that surely fit: rounded down, as in every other output. */
+const wholeTurns = (n) => (known(n) ? count(Math.floor(n)) : NOTHING);
 const many = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
 const signed = (n) => (known(n) ? (n > 0 ? "+" : "") + grouped.format(n) : NOTHING);
 

@@ -60,7 +60,7 @@ const TABS = {
       { name: "turns", num: true, width: "64px", narrow: "36px", cell: (c) => count(c.calls.length), value: (c) => c.calls.length },
       { name: "depth", num: true, width: "72px", narrow: "44px", cell: (c) => short(c.usage_peak), value: (c) => c.usage_peak },
       { name: "window", wide: true, width: "110px", cell: (c) => gauge(c.usage_peak, c.limit), value: (c) => (c.limit ? c.usage_peak / c.limit : null) },
-      { name: "turns left", num: true, wide: true, width: "84px", cell: (c) => count(c.headroom_turns), value: (c) => c.headroom_turns },
+      { name: "turns left", num: true, wide: true, width: "84px", cell: (c) => wholeTurns(c.headroom_turns), value: (c) => c.headroom_turns },
       { name: "headroom", width: "96px", narrow: "68px", cell: (c) => tag(c.band), value: (c) => -BANDS.indexOf(c.band) },
       { name: "lost", num: true, width: "96px", narrow: "40px", cell: (c) => short(c.wasted), value: (c) => c.wasted },
       { name: "cost", num: true, wide: true, width: "80px", cell: (c) => usd(c.usd), value: (c) => c.usd },
