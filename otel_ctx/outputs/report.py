@@ -346,9 +346,10 @@ def _savings(s: Savings | None) -> dict[str, Any] | None:
 
 
 def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | None:
-    """What all would save with their findings fixed. A session is a conversation with those that it began."""
+    """What all would save with their findings fixed. A session is a conversation with those that it began. None where
+    one of them is there in part only."""
     known = [c.savings for c in conversations if c.savings is not None]
-    if not known:
+    if not known or any(c.part for c in conversations):
         return None
     usd, spent = math.fsum(s.usd for s in known), math.fsum(s.spent for s in known)
     sessions = sum(c.parent is None for c in conversations)

@@ -94,6 +94,8 @@ def _of(whole: Conversation, readings: Sequence[Reading]) -> Conversation:
         band=last.band,
         gaps=sum(r.gap for r in readings),
         saved_by_restarting=whole.saved_by_restarting if ends_as_before else None,
+        savings=None,  # the cheapest lifetime and what is written anew are those of all its calls
+        part=True,
     )
 
 
