@@ -288,7 +288,7 @@ def test_a_date_or_a_number_that_changes_once_is_a_change(before: str, after: st
     ],
 )
 def test_a_clock_time_or_an_id_is_volatile_at_once(values: tuple[str, str]) -> None:
-    made = talked(*[f"{RULES} {values[0]}"] * 4, f"{RULES} {values[1]}")
+    made = talked(*[f"{RULES * 4} {values[0]}"] * 4, f"{RULES * 4} {values[1]}")
     (finding,) = (f for f in made["findings"] if f["kind"] != "usage_missing")
     assert (finding["kind"], finding["severity"]) == ("volatile_prefix", "error")
     assert finding["calls"] == [ids(made)[4]]
@@ -753,10 +753,9 @@ def only_usage(reads: Sequence[int | None], *, traces: bool, size: int = 5_000) 
     """Calls without text, each of a trace of its own or all of one, which is what says that they belong together."""
     app = App()
     for n, read_ in enumerate(reads):
-        told = (
-            {"gen_ai.provider.name": "groq"} if read_ is None else {_READ: read_}
-        )  # OpenAI's 0 is left out as well
-        app.call(None, usage=(size + 300 * n, 20), trace=n + 1 if traces else 1, more=told)
+        scope = "own.tracer" if read_ is None else OPENAI  # which leaves a 0 out
+        told = {} if read_ is None else {_READ: read_}
+        app.call(None, usage=(size + 300 * n, 20), trace=n + 1 if traces else 1, scope=scope, more=told)
     return app.spans
 
 
@@ -831,3 +830,12 @@ def test_attributes_metrics_and_text_do_not_say_more_than_the_report() -> None:
     assert "2 calls not checked · what came before was not recorded · 4,000 tokens read" in shown
     assert "cold" not in shown
     assert "unbroken, marked prefix" not in shown
+
+
+def test_the_text_says_from_how_many_tokens_on_a_prompt_is_cached() -> None:
+    engine = Engine(Settings())
+    engine.feed(only_usage([0, 0], traces=False, size=500))
+
+    shown = "\n".join(plain(line) for line in render(engine.close(), Inputs((), ())))
+
+    assert "2 ineligible (shorter than 1,024 tokens)" in shown

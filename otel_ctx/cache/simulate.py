@@ -207,6 +207,7 @@ class _Run:
             note=judged.note,
             behind=behind,
             behind_cause=tail.otherwise if behind else "",
+            minimum=self.mech.minimum,
         )
 
     def _walk(self, previous: Call | None, shared: int) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from otel_ctx.model import Outcome, Reading
 from otel_ctx.outputs.report import outcome_of, totals
 from otel_ctx.outputs.text.layout import (
     BLANK,
@@ -25,7 +26,7 @@ from otel_ctx.outputs.text.view import View
 _INDENT = 2
 _NAME = 34
 _BAR = 12
-_OUTCOMES = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
+_OUTCOMES: tuple[Outcome, ...] = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
 
 
 def cache(view: View) -> Iterator[Line]:
@@ -40,7 +41,7 @@ def cache(view: View) -> Iterator[Line]:
     note = NOTHING if cost["usd"] is None else f"{usd(cost['usd'])} at list price"
     yield from heading("Prompt cache", note, view.width)
     yield from facts(
-        (f"{outcomes[o]:,} {o.replace('_', ' ')}" for o in _OUTCOMES if outcomes[o]), view.width, _INDENT
+        (f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o]), view.width, _INDENT
     )
     if dark:
         told = sum(r.call.usage.cache_read or 0 for r in dark)
@@ -77,6 +78,13 @@ def cache(view: View) -> Iterator[Line]:
         gauge = bar(part["tokens"] / waste["tokens"], _BAR, "notice") if view.width >= _NAME + 42 else ()
         yield line("    ", Run(f"{cause:<{_NAME - 4}}"), *gauge, f"  {amount}  {price}".rstrip())
     yield from facts(_savings(sums["savings"]), view.width, _INDENT)
+
+
+def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
+    if outcome != "ineligible":
+        return outcome.replace("_", " ")
+    bounds = {r.access.minimum for r in readings if r.access is not None and r.access.outcome == outcome}
+    return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
 
 
 def _savings(savings: dict[str, Any] | None) -> Iterator[str]:
