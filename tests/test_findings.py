@@ -950,3 +950,56 @@ def test_the_text_that_may_be_shown_is_in_the_excerpt() -> None:
     ).findings
 
     assert SENTINEL in found.excerpt
+
+
+# ---- too short to be cached
+
+
+def few(times: int) -> str:
+    return PAD[: len(PAD) // 120 * times]
+
+
+@pytest.mark.parametrize(
+    ("times", "severity"), [(10, "info"), (120, "error")], ids=["below the minimum", "above it"]
+)
+def test_a_volatile_value_in_a_prompt_too_short_to_be_cached_costs_nothing_yet(
+    times: int, severity: str
+) -> None:
+    app = talk([f"It is 3:0{n} PM. {few(times)}" for n in range(3, 6)])
+
+    (found,) = analysed(app.spans).findings
+
+    assert (found.kind, found.severity, len(found.calls)) == ("volatile_prefix", severity, 2)
+    said_so = (
+        "shorter than the 1,024 tokens from which on it is cached: this costs nothing yet." in found.detail
+    )
+    assert said_so == (severity == "info")
+    assert (found.tokens == 0) == (severity == "info")
+
+
+def test_a_short_prompt_that_grows_is_told_by_what_it_costs_at_last() -> None:
+    systems = [f"It is 3:0{n} PM. {few(10)}" for n in range(3, 6)]
+    app = App()
+    history: list[dict[str, Any]] = []
+    for n, system in enumerate([*systems, *systems[:2]]):
+        history += [said("user", f"Question {n}? {PAD if n > 2 else ''}")]
+        app.call([said("system", system), *history])
+        history += [said("assistant", "ok")]
+
+    (found,) = [f for f in analysed(app.spans).findings if f.kind == "volatile_prefix"]
+
+    assert (found.severity, found.tokens > 0) == ("error", True)
+    assert "costs nothing" not in found.detail
+
+
+@pytest.mark.parametrize(("pad", "severity"), [("", "info"), (PAD, "error")])
+def test_reordered_tools_of_a_short_prompt_cost_nothing_yet(pad: str, severity: str) -> None:
+    tools = [tool("find"), tool("weather")]
+    app = App()
+    history = [said("system", f"Be kind. {pad}"), said("user", "Where?")]
+    app.call(history, tools)
+    app.call([*history, said("assistant", "ok"), said("user", "And now?")], tools[::-1])
+
+    found = next(f for f in analysed(app.spans).findings if f.kind == "tools_reordered")
+
+    assert (found.severity, "costs nothing yet" in found.detail) == (severity, severity == "info")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from otel_ctx.engine import Engine
 from otel_ctx.model import Analysis, Finding, Span
+from otel_ctx.outputs.views.selection import narrowed
 
 SECOND = 1_000_000_000
 BASE = 1_764_500_000 * SECOND
@@ -218,3 +220,60 @@ def test_compacted_now_and_then_is_no_loop(parts: int, turns: int) -> None:
 
     assert app.found("compaction_loop") == []
     assert [len(f.calls) for f in app.found("compaction")] == [parts - 1]
+
+
+def conversation(app: App, opening: str, before: int) -> None:
+    """The same result twice, behind ``before`` turns of its own."""
+    history = [said("system", f"{opening} Be kind.")]
+    for n in range(before):
+        history += [said("user", f"{opening} {n}?"), said("assistant", f"{opening} {n}.")]
+    history += [called("find", "a"), result(LONG, "a"), called("find", "b"), result(LONG, "b")]
+    app.call([*history, said("user", f"{opening}?")], ())
+    last = app.spans[-1]
+    app.spans[-1] = replace(last, attributes={**last.attributes, "gen_ai.conversation.id": opening})
+
+
+def test_duplicates_have_the_places_of_their_own_conversation() -> None:
+    app = App()
+    conversation(app, "Apples", 0)
+    conversation(app, "Pears", 2)
+    calls = [r.call for r in app.analysed().readings]
+
+    found = {f.calls: f for f in app.found("duplicate_content")}
+
+    assert set(found) == {(c.id,) for c in calls}
+    for call in calls:
+        mine = [s for s in call.prompt if s.kind == "tool_result"]
+        f = found[call.id,]
+        assert f.detail == f"{mine[0].path}, {mine[1].path}."
+        assert (f.path, f.tokens) == (mine[1].path, mine[1].tokens)
+
+
+def test_duplicates_at_the_same_places_of_several_conversations_are_said_once() -> None:
+    app = App()
+    conversation(app, "Apples", 1)
+    conversation(app, "Pears", 1)
+    analysis = app.analysed()
+    one, two = (r.call for r in analysis.readings)
+    paths = [s.path for s in one.prompt if s.kind == "tool_result"]
+
+    (f,) = app.found("duplicate_content")
+
+    assert f.calls == (one.id, two.id)
+    assert f.detail == f"{paths[0]}, {paths[1]}, in the last request of each of 2 conversations."
+    (part,) = (g for g in narrowed(analysis, analysis.readings[:1]).findings if g.kind == "duplicate_content")
+    assert (part.calls, part.path, part.tokens) == ((one.id,), paths[1], f.tokens)
+
+
+def test_a_dead_tool_at_several_places_is_called_by_its_name() -> None:
+    app = App()
+    for n in range(3):
+        app.call(
+            [said("system", "Be kind."), said("user", f"{n}?" * (n + 1))],
+            ("find", "weather") if n else ("weather", "find"),
+        )
+
+    (f,) = app.found("dead_tool_schema")
+
+    assert f.path == ""
+    assert f.detail.startswith(("find, weather:", "weather, find:"))

@@ -19,8 +19,11 @@ from click.testing import CliRunner
 from otel_ctx.engine import Engine, Settings
 from otel_ctx.errors import InputError
 from otel_ctx.inputs import read
-from otel_ctx.model import Span
+from otel_ctx.model import Said, Span
+from otel_ctx.outputs.attributes import attributes
+from otel_ctx.outputs.metrics import records
 from otel_ctx.outputs.report import Inputs, build, dumps
+from otel_ctx.outputs.text import plain, render
 from otel_ctx.parts.texts import loads, salvage
 from otel_ctx_cli.main import main
 
@@ -285,7 +288,7 @@ def test_a_date_or_a_number_that_changes_once_is_a_change(before: str, after: st
     ],
 )
 def test_a_clock_time_or_an_id_is_volatile_at_once(values: tuple[str, str]) -> None:
-    made = talked(*[f"{RULES} {values[0]}"] * 4, f"{RULES} {values[1]}")
+    made = talked(*[f"{RULES * 4} {values[0]}"] * 4, f"{RULES * 4} {values[1]}")
     (finding,) = (f for f in made["findings"] if f["kind"] != "usage_missing")
     assert (finding["kind"], finding["severity"]) == ("volatile_prefix", "error")
     assert finding["calls"] == [ids(made)[4]]
@@ -738,3 +741,101 @@ def test_where_an_image_lies_is_never_told(include_text: bool) -> None:
     written = json.dumps(report(spans, include_text=include_text))
     for part in ("example.com", "cellar", "k9", "a.png"):
         assert part not in written
+
+
+# ---- usage alone
+
+
+_READ = "gen_ai.usage.cache_read.input_tokens"
+
+
+def only_usage(reads: Sequence[int | None], *, traces: bool, size: int = 5_000) -> Sequence[Span]:
+    """Calls without text, each of a trace of its own or all of one, which is what says that they belong together."""
+    app = App()
+    for n, read_ in enumerate(reads):
+        scope = "own.tracer" if read_ is None else OPENAI  # which leaves a 0 out
+        told = {} if read_ is None else {_READ: read_}
+        app.call(None, usage=(size + 300 * n, 20), trace=n + 1 if traces else 1, scope=scope, more=told)
+    return app.spans
+
+
+def test_of_a_call_without_text_that_nothing_places_nothing_is_said() -> None:
+    told = report(only_usage([0, 0, 4_000, None], traces=True))
+
+    assert [(c["relation"], c["cache"]["outcome"]) for c in told["calls"]] == [
+        ("new", None),
+        ("new", None),
+        ("new", None),
+        ("new", "not_reported"),
+    ]
+    for c in told["calls"]:
+        assert (c["cache"]["predicted"], c["cache"]["optimal"], c["waste"]) == (None, None, None)
+    assert [c["cache"]["reported"] and c["cache"]["reported"]["read"] for c in told["calls"]] == [
+        0,
+        0,
+        4_000,
+        None,
+    ]
+    assert [c["savings"] for c in told["conversations"]] == [None] * 4
+    assert (told["totals"]["waste"]["tokens"], told["totals"]["savings"]) == (None, None)
+    assert {c for n in told["not_checked"] for c in n["calls"]} == {c["id"] for c in told["calls"]}
+
+
+def test_calls_without_text_that_ids_place_are_judged_from_the_second_on() -> None:
+    told = report(only_usage([0, 0, 4_000], traces=False))
+
+    assert [(c["relation"], c["cache"]["outcome"]) for c in told["calls"]] == [
+        ("new", None),
+        ("continues", "miss"),
+        ("continues", "partial"),
+    ]
+    assert [c["waste"] and c["waste"]["tokens"] for c in told["calls"]] == [None, 4_992, 1_248]
+
+
+def test_a_prompt_too_short_to_be_cached_needs_no_text_to_be_known_as_such() -> None:
+    (call,) = report(only_usage([0], traces=True, size=500))["calls"]
+
+    assert (call["cache"]["outcome"], call["cache"]["optimal"]["read"], call["waste"]["tokens"]) == (
+        "ineligible",
+        0,
+        0,
+    )
+
+
+def test_the_first_call_whose_text_was_seen_is_cold() -> None:
+    app = App()
+    app.call([said("user", "Where is it?")], system=RULES * 4)
+    counted = report(app.spans)["calls"][0]["tokens"]["counted"]
+    app = App()
+    app.call([said("user", "Where is it?")], system=RULES * 4, usage=(counted, 20), more={_READ: 0})
+    (call,) = report(app.spans)["calls"]
+
+    assert (call["cache"]["outcome"], call["cache"]["optimal"]["read"]) == ("cold", 0)
+
+
+def test_attributes_metrics_and_text_do_not_say_more_than_the_report() -> None:
+    engine = Engine(Settings())
+    engine.feed(only_usage([0, 4_000], traces=True))
+    analysis = engine.close()
+    for reading in analysis.readings:
+        said_ = Said(reading, (), ())
+        keys = attributes(said_, "primary")
+        assert keys["otelctx.cache.read.reported"] == reading.call.usage.cache_read
+        for absent in ("outcome", "cause", "read.predicted", "read.optimal"):
+            assert f"otelctx.cache.{absent}" not in keys
+        assert "otelctx.waste.tokens" not in keys
+        names = {name for name, _, _ in records(said_, first=True)}
+        assert not names & {"otelctx.cache.calls", "otelctx.cache.optimal.tokens", "otelctx.waste.tokens"}
+    shown = "\n".join(plain(line) for line in render(analysis, Inputs((), ())))
+    assert "2 calls not checked · what came before was not recorded · 4,000 tokens read" in shown
+    assert "cold" not in shown
+    assert "unbroken, marked prefix" not in shown
+
+
+def test_the_text_says_from_how_many_tokens_on_a_prompt_is_cached() -> None:
+    engine = Engine(Settings())
+    engine.feed(only_usage([0, 0], traces=False, size=500))
+
+    shown = "\n".join(plain(line) for line in render(engine.close(), Inputs((), ())))
+
+    assert "2 ineligible (shorter than 1,024 tokens)" in shown

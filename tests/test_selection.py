@@ -234,3 +234,28 @@ def test_a_conversation_against_another_in_numbers() -> None:
     assert [s.calls for s in found.summaries] == [8, 32]
     assert [s.wasted for s in found.summaries] == [24_009, 24_009]
     assert (found.prompts.old.turn, found.prompts.new.turn) == (8, 24)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "of_each", "in_all"),
+    [
+        ({"turn": ("6",)}, [False, False], False),
+        ({"conversation": ("2",), "turn": ("-4",)}, [False], False),
+        ({"conversation": ("1",)}, [True], True),
+        ({"turn": ("1-8",)}, [True, False], False),
+        ({}, [True, True], True),
+    ],
+    ids=["a turn of each", "the last turns", "a whole conversation", "one whole, one in part", "all"],
+)
+def test_savings_are_those_of_whole_conversations(
+    wanted: dict[str, Any], of_each: list[bool], in_all: bool
+) -> None:
+    """The cheapest lifetime, and what has to be written for it, are chosen for all calls: of some of them nobody knows them."""
+    found = select(analysis(), Selection(**wanted))
+    told = build(found, Inputs((), ()))
+
+    assert [c["savings"] is not None for c in told["conversations"]] == of_each
+    assert (told["totals"]["savings"] is not None) == in_all
+    for mine, c in zip(told["conversations"], found.conversations, strict=True):
+        everything = next(w for w in analysis().conversations if w.id == c.id)
+        assert mine["savings"] is None or mine["savings"]["usd"] == pytest.approx(everything.savings.usd)  # type: ignore[union-attr]

@@ -53,7 +53,8 @@ class Simulator:
         tokens: Tokens,
     ) -> Access | None:
         """``old``: the call whose prompt this one should have kept; ``shared``: segments kept of ``previous``; ``at``: where
-        it stopped agreeing with ``old``. None: nothing can be said, the call's size is not known."""
+        it stopped agreeing with ``old``. None: nothing can be said: the call's size is not known,
+        or neither its text nor what it goes on from."""
         usage, full = call.usage, call.completeness.status == "full"
         total = (
             usage.input
@@ -74,7 +75,7 @@ class Simulator:
         self._pasts[place] = run.left()
         if len(self._pasts) > self._most:
             self._pasts.popitem(last=False)
-        return access
+        return None if run.in_the_dark(relation, access) else access
 
     def rule(self, call: Call, marked: bool) -> Family | None:
         """``marked``: the request carries markers, and another rule may hold then."""
@@ -119,6 +120,16 @@ class _Run:
         self.cleared = 0  # tokens that the provider took out
         self.dropped = 0  # of thinking, by its rule
         self.elsewhere = False  # the loss has another reason
+
+    def in_the_dark(self, relation: Relation, access: Access) -> bool:
+        """Neither its text nor an id says what it goes on from: what it could have read is not known, unless the rules
+        keep nothing of its size or the provider says it."""
+        return (
+            relation == "new"
+            and not self.seen
+            and access.outcome != "ineligible"
+            and access.sure != "confirmed"
+        )
 
     # ---- the question
 
@@ -196,6 +207,7 @@ class _Run:
             note=judged.note,
             behind=behind,
             behind_cause=tail.otherwise if behind else "",
+            minimum=self.mech.minimum,
         )
 
     def _walk(self, previous: Call | None, shared: int) -> int:

@@ -17,9 +17,10 @@ _OF_MARKERS = ("no_cache_control", "missing_tail_breakpoint", "frozen_breakpoint
 
 
 def savings_of(readings: Sequence[Reading], rules: Rules, overpaid: float = 0.0) -> Savings | None:
-    """``readings``: of one conversation; ``overpaid``: USD for lifetimes in vain. None where no call has a price."""
-    priced = [r for r in readings if r.cost is not None and r.access is not None]
-    if not priced:
+    """``readings``: of one conversation; ``overpaid``: USD for lifetimes in vain. None where no call has a price, or
+    nothing can be said of the cache."""
+    priced = [r for r in readings if r.cost is not None]
+    if all(r.access is None for r in priced):
         return None
     spent = math.fsum(r.cost.usd for r in priced if r.cost is not None)
     choices: tuple[Lifetime, ...] = ("as_it_is",)

@@ -41,12 +41,12 @@ def hindsight(readings: Sequence[Reading], text: Text, longer: Longer) -> Iterat
 
 
 def _duplicates(conversations: Mapping[str, Sequence[Reading]], text: Text) -> Iterator[Finding]:
-    """In the last request of each conversation; the same group in several conversations is said once."""
-    found: dict[frozenset[str], tuple[list[Segment], list[str]]] = {}
+    """In the last request of each conversation; the same group at the same places in several conversations is said once."""
+    found: dict[object, tuple[list[Segment], list[str]]] = {}
     for calls in conversations.values():
         last = calls[-1].call
         for group in _groups(last, text):
-            name = frozenset(s.digest for s in group)
+            name = last.service, last.agent, *((s.digest, s.path, s.tokens) for s in group)
             found.setdefault(name, (group, []))[1].append(last.id)
     for group, ids in found.values():
         each = sum(s.tokens or 0 for s in group) / len(group)
@@ -54,13 +54,14 @@ def _duplicates(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
         same = len({s.digest for s in group}) == 1
         paths = ", ".join(s.path for s in group[:_LISTED])
         more = f" and {len(group) - _LISTED} more" if len(group) > _LISTED else ""
+        each_of = f", in the last request of each of {len(ids):,} conversations" if len(ids) > 1 else ""
         yield Finding(
             kind="duplicate_content",
             severity="info",
             title=f"The same {kind} stands in the prompt {len(group)} times"
             if same
             else f"{len(group)} parts of the prompt are nearly the same",
-            detail=f"{paths}{more}.",
+            detail=f"{paths}{more}{each_of}.",
             fix="Send it once: let later messages refer to it, or take the older copies out when the history is compacted.",
             calls=tuple(ids),
             path=group[1].path,
@@ -153,7 +154,7 @@ def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
         names = sorted(dead, key=lambda n: -sum(t.tokens or 0 for t in dead[n]))
         ids = tuple(r.call.id for r in seen if any(t.name in dead for t in r.call.prompt.tools))
         each = round(tokens / len(ids))
-        listed = ", ".join(named(dead[n][-1]) for n in names[:_LISTED])
+        listed = ", ".join(_where(dead[n]) for n in names[:_LISTED])
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         yield Finding(
             kind="dead_tool_schema",
@@ -162,9 +163,20 @@ def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
             detail=f"{listed}{more}: about {each:,} tokens in each of {len(ids):,} calls.",
             fix="Leave out what the agent does not need, or put it behind a tool that searches for tools.",
             calls=ids,
-            path=dead[names[0]][-1].path,
+            path=_one_place(dead[names[0]]),
             tokens=tokens,
         )
+
+
+def _one_place(tools: Sequence[Segment]) -> str:
+    """Where a definition stands, if that is the same in every call."""
+    return tools[-1].path if len({t.path for t in tools}) == 1 else ""
+
+
+def _where(tools: Sequence[Segment]) -> str:
+    """``tools[2] (lookup)``; the name alone where the place is another one in other calls."""
+    told, path = named(tools[-1]), tools[-1].path
+    return told if _one_place(tools) or told == path else tools[-1].name
 
 
 def _mentioned(calls: Sequence[Reading], text: Text) -> set[str]:

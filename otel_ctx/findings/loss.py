@@ -62,6 +62,15 @@ def loss_of(step: Step, at: Break) -> Loss:
     return Loss(max(0, min(lost, round(before - read))), "reported", denied=not known)
 
 
+def too_short(step: Step, loss: Loss) -> str:
+    """In words, where nothing was lost because neither prompt is long enough to be cached: a change costs nothing yet."""
+    sizes = [c.usage.input for c in (step.compared, step.call) if c is not None]
+    size = max((n for n in (step.reading.context.usage, *sizes) if n is not None), default=None)
+    if loss.tokens or not step.minimum or size is None or size >= step.minimum:
+        return ""
+    return f" The prompt is shorter than the {step.minimum:,} tokens from which on it is cached: this costs nothing yet."
+
+
 def _by_usage(old: Call, call: Call) -> Loss:
     """Without text: what the provider could have read again of the call before, and did not."""
     before, now, read = old.usage.input, call.usage.input, call.usage.cache_read

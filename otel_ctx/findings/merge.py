@@ -93,7 +93,8 @@ def _folded(f: Finding, reading: Reading, volatile: dict[_Place, list[tuple[int,
 
 def _merged(key: _Key, group: list[Finding]) -> Finding:
     own = [f for f in group if f.kind == key[0]]
-    first = own[-1] if key[0] == _STATE else own[0]
+    worst = min((f.severity for f in own), key=SEVERITIES.index)
+    first = own[-1] if key[0] == _STATE else next(f for f in own if f.severity == worst)
     calls = tuple(dict.fromkeys(c for f in group for c in f.calls))
     detail = first.detail
     if key[0] != _STATE and any(f.detail != detail for f in own[1:]):
@@ -105,7 +106,7 @@ def _merged(key: _Key, group: list[Finding]) -> Finding:
         detail = f"{detail} Read again: {span} tokens{each}."
     return Finding(
         kind=first.kind,
-        severity=min((f.severity for f in own), key=SEVERITIES.index),
+        severity=worst,
         title=first.title,
         detail=detail,
         fix=first.fix,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of
+from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of, too_short
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import Lost, switch_of
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
@@ -245,11 +245,12 @@ def volatile_prefix(step: Step) -> Iterator[Finding]:
     if not what or (what in _SLOW and _held_before(step, at)):
         return
     loss = loss_of(step, at)
+    harmless = too_short(step, loss)
     yield Finding(
         kind="volatile_prefix",
-        severity="error",
+        severity="info" if harmless else "error",
         title=f"{_holder(at)} contains a value that changes between requests",
-        detail=f"{at.path} holds {what} that changes, from character {found.start} on.",
+        detail=f"{at.path} holds {what} that changes, from character {found.start} on.{harmless}",
         fix=f"{_advice(at)} {_behind(step.call)}",
         calls=(step.call.id,),
         path=at.path,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of
+from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of, too_short
 from otel_ctx.findings.step import Step, named
 from otel_ctx.model import Break, Finding, Segment
 from otel_ctx.parts import loads
@@ -93,11 +93,12 @@ def tools_changed(step: Step) -> Iterator[Finding]:
 
 def _finding(step: Step, at: Break, kind: str, severity: Any, title: str, detail: str, fix: str) -> Finding:
     loss = loss_of(step, at)
+    harmless = too_short(step, loss) if severity == "error" else ""
     return Finding(
         kind=kind,
-        severity=severity,
+        severity="info" if harmless else severity,
         title=title,
-        detail=detail,
+        detail=f"{detail}{harmless}",
         fix=fix,
         calls=(step.call.id,),
         path=at.path,

@@ -28,7 +28,8 @@ class Conversation:
     saved_by_restarting: int | None = (
         None  # tokens that the turns left would not send again after a fresh start
     )
-    savings: Savings | None = None  # None: not known before the end of a dump, or no price is
+    savings: Savings | None = None  # None: not known before the end of a dump, no price is, or ``part``
+    part: bool = False  # of its calls, some were not selected
 
 
 @dataclass(frozen=True, slots=True)

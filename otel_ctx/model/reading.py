@@ -86,6 +86,7 @@ class Access:
     note: str = ""  # what the cause rests on, in words, without prompt text
     behind: int = 0  # of ``lost``: tokens behind the last marker of the call before, which it alone would not have saved
     behind_cause: str = ""
+    minimum: int = 0  # tokens of a prompt below which its rule keeps nothing
 
 
 @dataclass(frozen=True, slots=True)

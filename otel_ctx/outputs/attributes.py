@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from otel_ctx.model import Finding, Reading, Role, Said
-from otel_ctx.outputs.report import by_kind
+from otel_ctx.outputs.report import by_kind, outcome_of
 
 Value = bool | int | float | str | tuple[str, ...]
 
@@ -68,15 +68,13 @@ def _figures(said: Said) -> Iterator[tuple[str, Value | None]]:
     yield "otelctx.tokens.method", tokens.method
     yield "otelctx.tokens.unaccounted", tokens.unaccounted
     access = r.access
+    yield "otelctx.cache.outcome", outcome_of(r)
     if access is not None:
-        yield "otelctx.cache.outcome", access.outcome
         if access.predicted is not None:
             yield "otelctx.cache.read.predicted", access.predicted.read
         if access.optimal is not None:
             yield "otelctx.cache.read.optimal", access.optimal.read
         yield "otelctx.waste.tokens", r.wasted
-    elif call.usage.cache_read is None and call.usage.cache_write is None:
-        yield "otelctx.cache.outcome", "not_reported"
     if r.cost is not None:
         yield "otelctx.cost.usd", round(r.cost.usd, 8)
     yield "otelctx.cache.cause", r.cause

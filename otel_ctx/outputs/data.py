@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from otel_ctx.model import Analysis, CacheTokens, Conversation, Finding, Reading, Segment
-from otel_ctx.outputs.report import conversation_of, finding_of, name_of
+from otel_ctx.outputs.report import conversation_of, finding_of, name_of, outcome_of
 from otel_ctx.outputs.views.changes import Changes, Figure
 from otel_ctx.outputs.views.compare import Row
 from otel_ctx.outputs.views.gates import Verdict
@@ -104,10 +104,10 @@ def _access(r: Reading) -> dict[str, Any]:
         if u.cache_read is None and u.cache_write is None
         else {"read": u.cache_read, "write": u.cache_write},
         "optimal": _cache_tokens(a.optimal) if a else None,
-        "outcome": a.outcome if a else None,
+        "outcome": outcome_of(r),
         "cause": r.cause or None,
         "evidence": r.evidence if r.cause else None,
-        "lost": r.wasted,
+        "lost": r.wasted if a else None,
         "break": None
         if b is None
         else {"path": b.path, "kind": b.kind, "change": b.change, "char_offset": b.char_offset},

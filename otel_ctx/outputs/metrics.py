@@ -21,7 +21,7 @@ from typing import Literal, get_args
 from otel_ctx.findings.kinds import KINDS as FINDING_KINDS
 from otel_ctx.findings.kinds import severity_of
 from otel_ctx.model import KINDS, SEVERITIES, Band, Evidence, Reading, Said, Status, Usage
-from otel_ctx.outputs.report import by_kind
+from otel_ctx.outputs.report import by_kind, outcome_of
 
 SERVICE, VERSION = "source_service", "source_version"  # of the app that made the call, not of who tells
 PROVIDER, MODEL = "gen_ai.provider.name", "gen_ai.request.model"
@@ -260,8 +260,10 @@ def _cache(said: Said, source: dict[str, str]) -> Iterator[tuple[str, int | floa
     """What the cache did, what it could have done, and what came between."""
     r = said.reading
     access = r.access
+    outcome = outcome_of(r)
+    if outcome is not None and (access is not None or r.call.usage.input is not None):
+        yield "otelctx.cache.calls", 1, {**source, "outcome": outcome}
     if access is not None:
-        yield "otelctx.cache.calls", 1, {**source, "outcome": access.outcome}
         for name, tokens in (("simulated", access.predicted), ("optimal", access.optimal)):
             for state, count in tokens._asdict().items() if tokens is not None else ():
                 if count:

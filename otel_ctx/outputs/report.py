@@ -22,6 +22,7 @@ from otel_ctx.model import (
     Conversation,
     Cost,
     Finding,
+    Outcome,
     Prompt,
     Reading,
     Savings,
@@ -200,6 +201,14 @@ def _context(c: Context) -> dict[str, Any]:
     }
 
 
+def outcome_of(r: Reading) -> Outcome | None:
+    """None: the provider told its tokens, and nothing says what they could have been."""
+    if r.access is not None:
+        return r.access.outcome
+    usage = r.call.usage
+    return "not_reported" if usage.cache_read is None and usage.cache_write is None else None
+
+
 def _cache(r: Reading) -> dict[str, Any]:
     """Predicted by the rules, reported by the provider, and what an unbroken, well-marked prefix would have given."""
     u, b, access = r.call.usage, r.break_, r.access
@@ -212,7 +221,7 @@ def _cache(r: Reading) -> dict[str, Any]:
         "predicted": _state(access.predicted) if access is not None else None,
         "reported": reported,
         "optimal": _state(access.optimal) if access is not None else None,
-        "outcome": access.outcome if access is not None else None if reported else "not_reported",
+        "outcome": outcome_of(r),
         "cause": r.cause or None,
         "evidence": r.evidence if known and r.cause else None,
         "break": None
@@ -346,9 +355,10 @@ def _savings(s: Savings | None) -> dict[str, Any] | None:
 
 
 def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | None:
-    """What all would save with their findings fixed. A session is a conversation with those that it began."""
+    """What all would save with their findings fixed. A session is a conversation with those that it began. None where
+    one of them is there in part only."""
     known = [c.savings for c in conversations if c.savings is not None]
-    if not known:
+    if not known or any(c.part for c in conversations):
         return None
     usd, spent = math.fsum(s.usd for s in known), math.fsum(s.spent for s in known)
     sessions = sum(c.parent is None for c in conversations)
@@ -406,7 +416,8 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
 
 
 def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
-    """Lost tokens by cause; in USD over the calls whose price is known."""
+    """Lost tokens by cause, None where nothing can be said of any call; in USD over the calls whose price is known."""
+    judged = any(r.access is not None for r in readings)
     by_cause: dict[str, dict[str, Any]] = {}
     for r in readings:
         for cause, tokens in r.losses:
@@ -418,7 +429,7 @@ def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
         sums["usd"] = _usd(sums["usd"])
     known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
     return {
-        "tokens": sum(c["tokens"] for c in by_cause.values()),
+        "tokens": sum(c["tokens"] for c in by_cause.values()) if judged or not readings else None,
         "usd": _usd(math.fsum(known)) if known else None,
         "by_cause": dict(sorted(by_cause.items(), key=lambda item: (-item[1]["tokens"], item[0]))),
     }

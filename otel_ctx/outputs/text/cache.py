@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from otel_ctx.outputs.report import totals
+from otel_ctx.model import Outcome, Reading
+from otel_ctx.outputs.report import outcome_of, totals
 from otel_ctx.outputs.text.layout import (
     BLANK,
     NOTHING,
@@ -25,23 +26,32 @@ from otel_ctx.outputs.text.view import View
 _INDENT = 2
 _NAME = 34
 _BAR = 12
-_OUTCOMES = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
+_OUTCOMES: tuple[Outcome, ...] = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
 
 
 def cache(view: View) -> Iterator[Line]:
     readings = view.analysis.readings
-    known = [r for r in readings if r.access is not None]
-    outcomes: Counter[str] = Counter(r.access.outcome for r in known if r.access is not None)
-    if not known or (set(outcomes) == {"not_reported"} and not any(r.wasted for r in known)):
+    sized = [r for r in readings if r.access is not None or r.call.usage.input is not None]
+    outcomes: Counter[str] = Counter(filter(None, map(outcome_of, sized)))
+    dark = [r for r in sized if outcome_of(r) is None and "aggregate_only" not in r.call.completeness.reasons]
+    if not dark and set(outcomes) <= {"not_reported"} and not any(r.wasted for r in sized):
         return
     sums = totals(readings, view.analysis.conversations)
     waste, cost = sums["waste"], sums["cost"]
     note = NOTHING if cost["usd"] is None else f"{usd(cost['usd'])} at list price"
     yield from heading("Prompt cache", note, view.width)
     yield from facts(
-        (f"{outcomes[o]:,} {o.replace('_', ' ')}" for o in _OUTCOMES if outcomes[o]), view.width, _INDENT
+        (f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o]), view.width, _INDENT
     )
-    reported = [r for r in known if r.access is not None and r.access.reported is not None]
+    if dark:
+        told = sum(r.call.usage.cache_read or 0 for r in dark)
+        why = "what came before was not recorded"
+        yield from facts(
+            (f"{many(len(dark), 'call')} not checked", why, f"{number(told)} tokens read"),
+            view.width,
+            _INDENT,
+        )
+    reported = [r for r in readings if r.access is not None and r.access.reported is not None]
     read = sum(r.access.reported.read for r in reported if r.access is not None and r.access.reported)
     best = sum(
         max(r.access.optimal.read if r.access.optimal else 0, r.access.reported.read)
@@ -68,6 +78,13 @@ def cache(view: View) -> Iterator[Line]:
         gauge = bar(part["tokens"] / waste["tokens"], _BAR, "notice") if view.width >= _NAME + 42 else ()
         yield line("    ", Run(f"{cause:<{_NAME - 4}}"), *gauge, f"  {amount}  {price}".rstrip())
     yield from facts(_savings(sums["savings"]), view.width, _INDENT)
+
+
+def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
+    if outcome != "ineligible":
+        return outcome.replace("_", " ")
+    bounds = {r.access.minimum for r in readings if r.access is not None and r.access.outcome == outcome}
+    return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
 
 
 def _savings(savings: dict[str, Any] | None) -> Iterator[str]:

@@ -18,6 +18,7 @@ from otel_ctx.model import Analysis, Conversation, Finding, Reading
 
 _NAMED = 5  # of what there is, in a message
 _SHORTEST = 4  # characters of an id that are enough
+_OF_ONE_CALL = ("duplicate_content",)  # kinds whose tokens are those of each call
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -94,6 +95,8 @@ def _of(whole: Conversation, readings: Sequence[Reading]) -> Conversation:
         band=last.band,
         gaps=sum(r.gap for r in readings),
         saved_by_restarting=whole.saved_by_restarting if ends_as_before else None,
+        savings=None,  # the cheapest lifetime and what is written anew are those of all its calls
+        part=True,
     )
 
 
@@ -109,7 +112,7 @@ def _found(whole: Finding, readings: Sequence[Reading]) -> Finding:
     return replace(
         whole,
         calls=tuple(r.call.id for r in readings),
-        tokens=sum(r.wasted for r in suffering),
+        tokens=whole.tokens if whole.kind in _OF_ONE_CALL else sum(r.wasted for r in suffering),
         usd=sum(priced) if priced else None,
         detail=f"{whole.detail} (All of that concerns {len(whole.calls):,} calls, of which {len(readings):,} are selected.)",
     )

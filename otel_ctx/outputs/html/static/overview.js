@@ -16,7 +16,7 @@ function totals() {
     facts([
       ["calls", count(t.calls)], ["failed", t.errors ? count(t.errors) : null, "bad"], ["conversations", count(t.conversations)],
       ["tokens in", short(u.input)], ["read from cache", known(u.cache_read) ? `${short(u.cache_read)} (${percent(u.cache_read, u.input)})` : null],
-      ["tokens out", short(u.output)], ["billed again", t.waste.tokens ? short(t.waste.tokens) : "0", t.waste.tokens ? "bad" : ""],
+      ["tokens out", short(u.output)], ["billed again", short(t.waste.tokens), t.waste.tokens ? "bad" : ""],
       ["that cost", usd(t.waste.usd)], ["list price", usd(t.cost.usd)], ["saved by cache", usd(t.cost.saved_usd)],
       ["from", time(Math.round((t.start_unix_nano ?? 0) / 1e6))],
     ]),
