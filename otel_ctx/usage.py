@@ -44,11 +44,14 @@ class _Cache:
 def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool | None = None) -> Usage:
     """The numbers of one record, input inclusive. Unknown stays None; contradictions are told, not mended.
 
-    ``api_includes_cache``: what the provider's own API does, which counts where the claim was guessed."""
+    ``api_includes_cache``: what the provider's own API does, which counts where the claim was guessed, and where
+    arithmetic is against a rule: no library makes inclusive numbers exclusive."""
     conflicts: list[str] = []
     claim = _without_negatives(claim, conflicts)
     cache = _with_writes(claim, conflicts)
     semantics, evidence = _semantics(claim, cache, rule, api_includes_cache)
+    if api_includes_cache and _more_cached_than(claim, cache) and _said(claim, rule) == "inclusive":
+        conflicts.append(f"{evidence}, which includes the cached tokens")
     cache = _with_zeros(claim, cache, rule)
 
     uncached = claim.input
@@ -164,13 +167,13 @@ def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:
 def _semantics(
     claim: UsageClaim, cache: _Cache, rule: UsageRule | None, api_includes_cache: bool | None
 ) -> tuple[Semantics | None, str]:
-    if claim.input is not None and cache.known > claim.input:
+    if _more_cached_than(claim, cache):
         told = " + ".join(
             f"cache {name} {_n(count)}"
             for name, count in (("read", cache.read), ("write", cache.write))
             if count
         )
-        return "exclusive", f"{told} > input {_n(claim.input)}"
+        return "exclusive", f"{told} > input {_n(claim.input or 0)}"
     if claim.semantics:
         return claim.semantics, claim.semantics_evidence or "said by the dialect"
     if rule is not None and rule.input_includes_cache is not None:
@@ -189,6 +192,18 @@ def _semantics(
     if claim.input is None or not cache.known:
         return None, ""
     return None, f"not known: input {_n(claim.input)} with or without the cached {_n(cache.known)}"
+
+
+def _more_cached_than(claim: UsageClaim, cache: _Cache) -> bool:
+    """Of an input that includes the cached tokens this cannot be: it proves that the input does not, or is wrong."""
+    return claim.input is not None and cache.known > claim.input
+
+
+def _said(claim: UsageClaim, rule: UsageRule | None) -> Semantics | None:
+    """What the dialect or its rule says, where one does."""
+    if claim.semantics or rule is None or rule.input_includes_cache is None:
+        return claim.semantics or None
+    return "inclusive" if rule.input_includes_cache else "exclusive"
 
 
 def _zeros_omitted(claim: UsageClaim, rule: UsageRule | None) -> bool:

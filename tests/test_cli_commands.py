@@ -89,6 +89,7 @@ def test_a_trace_is_what_one_question_led_to(command: str) -> None:
         ("--model", "gpt-5", "there are claude-sonnet-4-5-20250929, gpt-4o-2024-08-06"),
         ("--turn", "three", "3-8, 3- (to the last) and -2 (the last two) are"),
         ("--since", "yesterday", "2h (before the newest call) another"),
+        ("--since", "99999999999999h", "is longer than 100 years"),
     ],
 )
 def test_what_is_not_there_is_told_with_the_way_out(

@@ -192,6 +192,7 @@ def test_no_prompt_text(tmp_path: Path) -> None:
         (["-", "-"], "can be one of the two"),
         ([BROKEN, "nowhere.jsonl"], "no such file"),
         ([BROKEN, MENDED, "--tolerance", "x"], "is not a valid"),
+        ([BROKEN, MENDED, "--tolerance", "nan"], "nan is no number of percent"),
         ([BROKEN, MENDED, "--json", "x", "--md", "x"], "cannot be two of these"),
         ([BROKEN, MENDED, "--service", "nobody"], "no call; there are"),
     ],

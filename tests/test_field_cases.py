@@ -24,6 +24,7 @@ from otel_ctx.inputs import read
 from otel_ctx.inputs.otlp_json import spans_of
 from otel_ctx.model import Analysis, Call, Finding
 from otel_ctx.outputs.report import Inputs, build
+from otel_ctx.outputs.views.gates import Gates, judge
 
 SECOND = 10**9
 BASE = 1_796_000_000
@@ -587,3 +588,113 @@ def test_f15_a_run_that_follows_another_and_has_grown_goes_on_from_it() -> None:
 
     (conversation,) = analysis.conversations
     assert len(conversation.calls) == 3
+
+
+# ---- what no gate passes: tools that were called and not written, numbers that contradict themselves
+
+
+def asked(role: str, text: str) -> Json:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+USED = [
+    {"role": "assistant", "parts": [{"type": "tool_call", "id": "t1", "name": "look", "arguments": {"at": "it"}}]},
+    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "t1", "response": "a pear"}]},
+]  # fmt: skip
+
+
+def turns(usage: Mapping[str, int | None], *, used: bool = False, **more: Any) -> Analysis:
+    """Three turns of one conversation; ``used``: a tool was called in the first of them."""
+    prompts = [
+        [
+            asked("user", "What is it?"),
+            *(USED if used and n else ()),
+            *(asked("user", f"And {i}?") for i in range(n)),
+        ]
+        for n in range(3)
+    ]
+    numbers = {f"gen_ai.usage.{key}": value for key, value in usage.items()}
+    return analysed(
+        export(
+            [
+                span(
+                    10 + n,
+                    "chat gpt-4o",
+                    {
+                        **of(None, None),
+                        **numbers,
+                        "gen_ai.conversation.id": "c",
+                        "gen_ai.input.messages": json.dumps(p),
+                    },
+                    at=10 * n,
+                )
+                for n, p in enumerate(prompts)
+            ],
+            **more,
+        )
+    )
+
+
+def results(analysis: Analysis, **gates: Any) -> dict[str, str]:
+    return {v.gate: v.result for v in judge(analysis, analysis, Gates(**gates))}
+
+
+TEXT_GATES = {"stable_prefix": True, "no_dead_schemas": True}
+
+
+@pytest.mark.parametrize("scope", [GENAI, "opentelemetry.instrumentation.litellm", "shop.agent"])
+def test_what_was_called_was_defined(scope: str) -> None:
+    first, *later = calls(found := turns({}, used=True, scope=scope))
+
+    for call in later:
+        assert "schema_missing" in call.completeness.reasons
+        assert "tools" in call.completeness.lost
+        assert call.completeness.status == "partial"
+    assert results(found, **TEXT_GATES) == dict.fromkeys(TEXT_GATES, "not_checked")
+    assert "schema_missing" not in first.completeness.reasons or scope == "shop.agent"
+
+
+def test_where_no_tool_was_called_an_instrumentation_that_writes_them_is_believed() -> None:
+    assert {c.completeness.status for c in calls(turns({}))} == {"full"}
+
+
+def test_no_tools_where_the_numbers_leave_no_room_for_them() -> None:
+    whole = calls(turns({}, used=True))[-1].prompt.counted
+    *_, last = calls(turns({"input_tokens": whole}, used=True))
+
+    assert last.completeness.lost == frozenset()
+    assert last.completeness.status == "full"
+
+
+CACHE_GATES = {"min_hit_ratio": 0.5, "max_waste": 0, "max_waste_usd": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        (
+            {"input_tokens": 100, "output_tokens": 20, "cache_read.input_tokens": 5_000},
+            "cache read 5,000 > input 100, which includes the cached tokens",
+        ),
+        (
+            {"input_tokens": -5, "output_tokens": 9, "cache_read.input_tokens": 0},
+            "input -5 is negative",
+        ),
+        (
+            {"input_tokens": 100, "output_tokens": 9, "cache_read.input_tokens": -100},
+            "cache read -100 is negative",
+        ),
+    ],
+)
+def test_numbers_that_contradict_themselves_pass_no_gate(usage: dict[str, int | None], told: str) -> None:
+    found = turns(usage)
+
+    assert f"{told}." in {f.detail for f in about(found, "usage_inconsistent")}
+    assert results(found, **CACHE_GATES) == dict.fromkeys(CACHE_GATES, "not_checked")
+
+
+def test_numbers_that_agree_are_judged() -> None:
+    sound = {"input_tokens": 100, "output_tokens": 20, "cache_read.input_tokens": 60}
+
+    assert not about(turns(sound), "usage_inconsistent")
+    assert results(turns(sound), min_hit_ratio=0.5) == {"min_hit_ratio": "pass"}

@@ -91,6 +91,8 @@ def test_which_calls(wanted: dict[str, Any], calls: list[tuple[str, int]]) -> No
         ({"turn": ("5-3",)}, "turn '5-3': the last comes before the first"),
         ({"trace": ("ffff",)}, "trace 'ffff': no call"),
         ({"since": "yesterday"}, "since 'yesterday' is no time"),
+        ({"since": "99999999999999h"}, "since '99999999999999h' is longer than 100 years"),
+        ({"since": "9" * 400 + "s"}, "is longer than 100 years"),
         ({"since": "2027-01-01"}, "since 2027-01-01: no call; the newest started 2026-11-30T04:"),
     ],
 )

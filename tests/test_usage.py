@@ -23,6 +23,7 @@ BEDROCK = "opentelemetry.instrumentation.genai.bedrock"
 BOTOCORE = "opentelemetry.instrumentation.botocore.bedrock-runtime"
 TRACELOOP_JS = "@traceloop/instrumentation-anthropic"
 ANTHROPIC = "opentelemetry.instrumentation.genai.anthropic"
+OPENAI_GENAI = "opentelemetry.instrumentation.genai.openai"
 OPENAI_V2 = "opentelemetry.instrumentation.openai_v2"
 OLL_GEMINI = "opentelemetry.instrumentation.google_generativeai"
 OLL_BEDROCK = "opentelemetry.instrumentation.bedrock"
@@ -247,6 +248,27 @@ CONFLICTS: dict[str, tuple[UsageClaim, tuple[str, ...]]] = {
 def test_conflicts_have_both_numbers(name: str) -> None:
     claim, conflicts = CONFLICTS[name]
     assert decide(claim, rule(ANTHROPIC)).conflicts == conflicts
+
+
+@pytest.mark.parametrize(
+    ("scope", "said", "by_api", "conflicts"),
+    [
+        (OPENAI_GENAI, "", True, ("cache read 5,000 > input 100, which includes the cached tokens",)),
+        ("", "inclusive", True, ("cache read 5,000 > input 100, which includes the cached tokens",)),
+        (OPENAI_GENAI, "", None, ()),  # of a model that is not known
+        (ANTHROPIC, "", False, ()),  # a version that passes the API's own numbers on
+        ("", "", True, ()),  # no rule: arithmetic alone decides
+        (BEDROCK, "", True, ()),
+    ],
+)
+def test_more_cached_than_an_input_that_can_only_include_it(
+    scope: str, said: Any, by_api: bool | None, conflicts: tuple[str, ...]
+) -> None:
+    claim = UsageClaim(input=100, cache_read=5_000, semantics=said)
+    found = decide(claim, rule(scope) if scope else None, by_api)
+
+    assert found.conflicts == conflicts
+    assert (found.input, found.semantics) == (5_100, "exclusive")
 
 
 def test_a_negative_number_is_no_number() -> None:

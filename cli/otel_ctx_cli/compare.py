@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace as changed
 from functools import partial
+from math import isnan
 from pathlib import Path
 
 import click
@@ -14,6 +15,12 @@ from otel_ctx_cli.version import version_option
 from otel_ctx_cli.writing import check_target, replace, tell
 
 _WORSE = 1
+
+
+def _a_number(_: click.Context, __: click.Parameter, value: float) -> float:
+    if isnan(value):  # no range refuses it: every comparison with it is false
+        raise click.BadParameter("nan is no number of percent.")
+    return value
 
 
 @click.command(
@@ -33,6 +40,7 @@ _WORSE = 1
     "--tolerance",
     metavar="PERCENT",
     type=click.FloatRange(0, 100),
+    callback=_a_number,
     default=1.0,
     show_default=True,
     help="Differences up to it are none.",

@@ -38,10 +38,11 @@ def completeness_of(
     stateful: bool,
     remembers: bool,
     believed: bool,
+    tools_told: bool,
 ) -> Completeness:
     """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole, where the
     number can be ``believed``. ``stateful``: the call names a response before it; ``remembers``: its API may keep
-    histories."""
+    histories; ``tools_told``: a telling speaks of tools, be it that there are none."""
     why, gone = set(reasons), set(lost)
     chain = prompt.messages
     if chain.length == chain.unmeasured:
@@ -61,18 +62,13 @@ def completeness_of(
         return _one(status, _ordered(why), frozenset(gone | {"messages"}))
     missing = (usage.input or 0) - prompt.counted
     exact = prompt.exact and not chain.unmeasured
+    no_room = exact and usage.input is not None and missing <= _GAP_TOKENS + _GAP_A_MESSAGE * chain.messages
+    tooled = any(chain.tokens_by_kind[KIND_INDEX[kind]] for kind in ("tool_call", "tool_result"))
     if prompt.tools:
         pass  # what a telling that has tools says of them stands: their schemas may be missing
-    elif "tools" in gone:
-        tooled = (
-            chain.tokens_by_kind[KIND_INDEX["tool_call"]] or chain.tokens_by_kind[KIND_INDEX["tool_result"]]
-        )
-        if (
-            not tooled
-            and exact
-            and usage.input is not None
-            and missing <= _GAP_TOKENS + _GAP_A_MESSAGE * chain.messages
-        ):
+    elif "tools" in gone or (tooled and not tools_told and not no_room):  # what was called was defined
+        gone.add("tools")
+        if not tooled and no_room:
             gone.discard("tools")  # the numbers leave no room for tools
             why.discard("schema_missing")
         elif not why & {"attributes_dropped", "value_cut", "redacted", "reference_missing", "unparsable"}:

@@ -130,9 +130,7 @@ def _usage(t: Told, rules: Rules, known: dict[Told, Usage]) -> Usage:
     if usage is None:
         said = t.telling
         rule = rules.usage(said.scope, said.scope_version, said.provider)
-        family = (
-            rules.model(said.response_model or said.request_model, said.provider) if claim.guessed else None
-        )
+        family = rules.model(said.response_model or said.request_model, said.provider)
         meaning = family.usage_input_includes_cache if family is not None else None
         usage = known[t] = decide(claim, rule, meaning)
     return usage

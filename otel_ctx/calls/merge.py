@@ -73,6 +73,9 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
             remembers=not any(t.telling.stateless for t in (best, *rest))
             and may_remember(said.response_id, rules.provider_of(said.provider, model)),
             believed=not beyond,
+            tools_told=any(
+                t.telling.tools is not None or t.telling.record == "request" for t in (best, *rest)
+            ),
         ),
         usage=merged,
         prompt=prompt,

@@ -490,13 +490,18 @@ def _usd(value: float) -> str:
 def _waste(
     scene: _Scene, bound: Fraction, each: Callable[[Reading], float], words: Callable[[float], str]
 ) -> _Found:
-    lost = sum((Fraction(each(r)) for r in scene.readings), Fraction(0))
+    sure = [r for r in scene.readings if not r.call.usage.conflicts]
+    lost = sum((Fraction(each(r)) for r in sure), Fraction(0))
     total = float(lost)
-    guilty = [r for r in scene.readings if r.wasted]
+    guilty = [r for r in sure if r.wasted]
     if lost > bound:
         most = max(guilty, key=each)
         told = f"{words(total)} billed again, most ({words(each(most))}, {most.cause}) at {scene.at(most)}"
         return _Found(failed=told, value=total, calls=_ids(guilty))
+    doubtful = [r for r in scene.readings if r.call.usage.conflicts]
+    if doubtful:
+        told = f"{_of_all(len(doubtful), scene)}: the numbers that are reported contradict each other"
+        return _Found(unknown=told, value=total, calls=_ids(doubtful))
     dark = [r for r in scene.readings if not _refused(r) and not _accounted(r)]
     if dark:
         told = f"{_of_all(len(dark), scene)}: neither usage nor text says what the cache did"

@@ -20,6 +20,7 @@ _NAMED = 5  # of what there is, in a message
 _SHORTEST = 4  # characters of an id that are enough
 _OF_ONE_CALL = ("duplicate_content",)  # kinds whose tokens are those of each call
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_LONGEST = 100 * 366 * 86_400  # seconds; a longer time before the newest call is a slip of the keyboard
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,10 @@ def since(given: str, newest: int) -> int:
     """The time in ns. ``newest``: of the newest call, from which durations are counted back."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", given.strip())
     if match:
-        return newest - round(float(match[1]) * _UNITS[match[2]] * 1_000_000_000)
+        seconds = float(match[1]) * _UNITS[match[2]]
+        if seconds > _LONGEST:
+            raise SettingError(f"since {given!r} is longer than 100 years: no call is that old")
+        return newest - round(seconds * 1_000_000_000)
     try:
         at = datetime.fromisoformat(given.strip())
     except ValueError:
