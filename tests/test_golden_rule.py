@@ -240,18 +240,6 @@ def test_another_placeholder_is_no_change(one: str, other: str) -> None:
     assert unchecked(made) == {("prefix_changed", id_) for id_ in ids(made)[1:]}
 
 
-@pytest.mark.parametrize("form", ["sha256:{}", "{}", "SHA-256={}"])
-def test_a_hash_in_the_place_of_a_text_is_no_change(form: str) -> None:
-    app = App()
-    for n in range(3):
-        hidden = form.format(sha256(f"prompt {n}".encode()).hexdigest())
-        history = [said("user", f"Question {i}: {OTHER * 8}") for i in range(n + 1)]
-        app.call(history, system=hidden, usage=(6_000 + n, 20))
-    made = report(app.spans)
-    assert not {"volatile_prefix", "prefix_changed"} & set(kinds(made))
-    assert unchecked(made) >= {("prefix_changed", id_) for id_ in ids(made)[1:]}
-
-
 def test_a_hash_within_a_text_is_volatile() -> None:
     hashes = [sha256(f"build {n}".encode()).hexdigest() for n in range(3)]
     assert kinds(talked(*(f"Build {h}. {RULES}" for h in hashes))) == ["volatile_prefix"]
