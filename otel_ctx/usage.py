@@ -22,6 +22,17 @@ _STRAY = (
     1.3  # text counts by an estimate, and tools or instructions that were not seen, in shares of the input
 )
 _ROOM = 400  # tokens of framing besides
+_MOST = 10**10  # tokens; no request has as many, and no sum over a run
+_COUNTS = (
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+    "cache_write_1h",
+    "cache_write_5m",
+    "reasoning",
+    "total",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,9 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
     ``api_includes_cache``: what the provider's own API does, which counts where the claim was guessed, and where
     arithmetic is against a rule: no library makes inclusive numbers exclusive."""
     conflicts: list[str] = []
-    claim = _without_negatives(claim, conflicts)
+    if claim.unreadable and claim.input is None:
+        conflicts.append(claim.unreadable)
+    claim = _believed(claim, conflicts)
     cache = _with_writes(claim, conflicts)
     semantics, evidence = _semantics(claim, cache, rule, api_includes_cache)
     if api_includes_cache and _more_cached_than(claim, cache) and _said(claim, rule) == "inclusive":
@@ -100,6 +113,7 @@ def settled(usage: Usage, claim: UsageClaim | None, text: int, *, whole: bool) -
     of a part. More text than input: cached tokens are not in it. All the text is there and far less than both together:
     they are."""
     cached = (usage.cache_read or 0) + (usage.cache_write or 0)
+    claim = _believed(claim, []) if claim is not None else None
     if claim is None or not claim.guessed or claim.input is None or usage.semantics or not cached:
         return usage
     least, most = text / _STRAY - _ROOM, text * _STRAY + _ROOM
@@ -132,21 +146,15 @@ def agree(a: Usage, b: Usage) -> bool:
     return abs(a.input - b.input) in cached
 
 
-def _without_negatives(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
-    counts = (
-        "input",
-        "output",
-        "cache_read",
-        "cache_write",
-        "cache_write_1h",
-        "cache_write_5m",
-        "reasoning",
-        "total",
-    )
-    negative = {c: getattr(claim, c) for c in counts if (getattr(claim, c) or 0) < 0}
-    conflicts += [f"{_words(count)} {_n(value)} is negative" for count, value in negative.items()]
-    unknown: dict[str, Any] = dict.fromkeys(negative)
-    return replace(claim, **unknown) if negative else claim
+def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
+    """``claim`` without the numbers that no model can have: they count as not reported, and are told."""
+    counts = {c: n for c in _COUNTS if (n := getattr(claim, c)) is not None}
+    absurd = {c: n for c, n in counts.items() if not 0 <= n <= _MOST}
+    for count, n in absurd.items():
+        why = "is negative" if n < 0 else "is more than any model can have"
+        conflicts.append(f"{_words(count)} {_n(n)} {why}")
+    unknown: dict[str, Any] = dict.fromkeys(absurd)
+    return replace(claim, **unknown) if absurd else claim
 
 
 def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -594,6 +595,14 @@ def test_no_call_reads_again_more_than_it_holds() -> None:
 @pytest.mark.parametrize("mask", ["__REDACTED__", "[REDACTED]"])
 def test_a_mask_is_no_change(mask: str) -> None:
     assert told(step(made(mask, ["a", "b"]), made(NOW, ["a"]))) == ["? prefix_changed"]
+
+
+@pytest.mark.parametrize("form", ["sha256:{}", "{}", "SHA-256={}"])
+def test_a_hash_in_the_place_of_a_text_is_no_change(form: str) -> None:
+    one, other = (form.format(sha256(text).hexdigest()) for text in (b"one", b"other"))
+    assert told(step(made(one, ["a", "b"]), made(other, ["a"]))) == ["? prefix_changed"]
+    assert told(step(made(one, ["a", "b"]), made(NOW, ["a"]))) == ["? prefix_changed"]
+    assert told(step(made(f"{one} {PAD}", ["a", "b"]), made(f"{other} {PAD}", ["a"]))) == ["volatile_prefix"]
 
 
 def test_a_text_restored_from_an_answer_is_no_proof() -> None:

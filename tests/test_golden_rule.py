@@ -9,12 +9,15 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from otel_ctx.engine import Engine, Settings
 from otel_ctx.errors import InputError
@@ -220,6 +223,45 @@ def test_one_masked_word_is_no_change(mask: str) -> None:
     made = talked(RULES, masked, RULES, masked)
     assert kinds(made) == []
     assert unchecked(made) == {("prefix_changed", id_) for id_ in ids(made)[1:]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("<PERSON_0>", "<PERSON_1>"),
+        ("<PERSON_9>", "<PERSON_10>"),
+        ("<PERSON>", "<EMAIL_ADDRESS_2>"),
+        ("[PII_0]", "[PII_1]"),
+        ("[NAME_GIVEN_1]", "[NAME_FAMILY_1]"),
+        ("{{NAME_1}}", "{{NAME_2}}"),
+        ("[redacted:sha256:00000000]", "[redacted:sha256:00012fd1]"),
+    ],
+)
+def test_another_placeholder_is_no_change(one: str, other: str) -> None:
+    made = talked(*(RULES.replace("company", word) for word in (one, other, one, other)))
+    assert kinds(made) == []
+    assert unchecked(made) == {("prefix_changed", id_) for id_ in ids(made)[1:]}
+
+
+def test_a_hash_within_a_text_is_volatile() -> None:
+    hashes = [sha256(f"build {n}".encode()).hexdigest() for n in range(3)]
+    assert kinds(talked(*(f"Build {h}. {RULES}" for h in hashes))) == ["volatile_prefix"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("<document>", "<letters>"),
+        ("<INSTRUCTIONS>Be kind.</INSTRUCTIONS>", "<RULES>Be kind.</RULES>"),
+        ("<PERSON_0> is kind", "<PERSON_0> is rude"),
+        ("<PERSON_0>", "Ann"),
+        ("[INFO]", "[WARN]"),
+        ("{{customer}}", "{{client}}"),
+    ],
+)
+def test_a_tag_or_a_text_beside_a_placeholder_that_changes_is_a_change(one: str, other: str) -> None:
+    texts = [RULES.replace("company", word) for word in (one, one, other)]
+    assert kinds(talked(*texts)) == ["prefix_changed"]
 
 
 # ---- cuts
@@ -470,6 +512,11 @@ def reported(data: bytes) -> Any:
     return json.loads(dumps(build(engine.close(), Inputs((), tuple(skipped)))))
 
 
+def figures(made: Any) -> list[Json]:
+    """The calls but for the kinds of their findings."""
+    return [{k: v for k, v in call.items() if k != "findings"} for call in made["calls"]]
+
+
 @pytest.mark.parametrize("odd", ODD_NUMBERS, ids=lambda odd: f"{next(iter(odd.items()))}"[:30])
 @pytest.mark.parametrize("key", COUNTS)
 def test_a_number_that_is_no_count_is_as_if_it_were_not_there(odd: Json, key: str) -> None:
@@ -478,10 +525,62 @@ def test_a_number_that_is_no_count_is_as_if_it_were_not_there(odd: Json, key: st
     without = otlp_span(2, {"key": key, "value": None})
     made = reported(otlp(sound[0], bad, sound[1]))
     assert len(made["calls"]) == 3
-    assert made["calls"] == reported(otlp(sound[0], without, sound[1]))["calls"]
+    assert figures(made) == figures(reported(otlp(sound[0], without, sound[1])))
     told = {c["id"]: c for c in made["calls"]}
     for call in reported(otlp(*sound))["calls"]:
         assert told[call["id"]] == call
+
+
+@pytest.mark.parametrize("key", COUNTS[:5])
+@pytest.mark.parametrize("n", [2**63 - 1, 10**10 + 1, -1])
+def test_a_number_that_no_model_can_have_is_told_and_not_believed(key: str, n: int) -> None:
+    sound = otlp_span(1), otlp_span(3)
+    bad = otlp_span(2, {"key": key, "value": {"intValue": str(n)}})
+    without = otlp_span(2, {"key": key, "value": None})
+    made = reported(otlp(sound[0], bad, sound[1]))
+    assert figures(made) == figures(reported(otlp(sound[0], without, sound[1])))
+    (found,) = (f for f in made["findings"] if f["kind"] == "usage_inconsistent")
+    assert (f"{n:,}" in found["detail"], len(found["calls"])) == (True, 1)
+    assert all(f["kind"] != "usage_missing" for f in made["findings"])
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        ({"doubleValue": 1e308}, "input 1e+308 cannot be read as a number of tokens"),
+        ({"boolValue": True}, "input is recorded as true or false, not as a number of tokens"),
+        ({"stringValue": SECRET}, "input is recorded as text, not as a number of tokens"),
+        (
+            {"arrayValue": {"values": [{"intValue": "5"}]}},
+            "input is recorded as a list, not as a number of tokens",
+        ),
+    ],
+)
+def test_an_input_that_is_no_number_is_not_said_to_be_missing(odd: Json, words: str) -> None:
+    made = reported(otlp(otlp_span(1, {"key": "gen_ai.usage.input_tokens", "value": odd})))
+    assert [f["kind"] for f in made["findings"] if f["kind"].startswith("usage")] == ["usage_inconsistent"]
+    assert words in json.dumps(made)
+    assert SECRET not in json.dumps(made)
+
+
+USAGE_KEYS = (
+    *COUNTS,
+    "gen_ai.usage.total_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+)
+INTS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 1, 10**10, 10**10 + 1, 2**53, 2**63 - 1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(USAGE_KEYS), INTS), min_size=1, max_size=3))
+def test_no_integer_in_the_usage_stops_the_report(calls: list[dict[str, int]]) -> None:
+    spans = [
+        otlp_span(n, *({"key": k, "value": {"intValue": str(v)}} for k, v in counts.items()))
+        for n, counts in enumerate(calls, 1)
+    ]
+    assert len(reported(otlp(*spans))["calls"]) == len(calls)
 
 
 @pytest.mark.parametrize("field", ["startTimeUnixNano", "endTimeUnixNano"])

@@ -552,6 +552,13 @@ def test_a_break_shows_the_characters_that_differ() -> None:
     assert "    8,000 tokens read again · 2 times · turns 2, 3\n" in text
 
 
+def test_a_difference_of_masks_is_not_shown() -> None:
+    text = shown(broken("Hello <PERSON_0>. Be kind.", "Hello <PERSON_1>. Be kind.", 14).analysis())
+
+    assert "    masked where the texts differ\n" in text
+    assert "PERSON" not in text
+
+
 def test_the_difference_is_in_sight_wherever_it_is() -> None:
     before = "x" * 5_000 + "OLD" + "y" * 5_000
     after = "x" * 5_000 + "NEWER" + "y" * 5_000

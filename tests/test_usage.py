@@ -233,6 +233,11 @@ CONFLICTS: dict[str, tuple[UsageClaim, tuple[str, ...]]] = {
     "total": (UsageClaim(input=2_900, output=150, total=3_100), ("total 3,100 but input 2,900 + output 150",)),
     "negative": (UsageClaim(input=-5, output=3, cache_write_1h=-1),
                  ("input -5 is negative", "1 h cache write -1 is negative")),
+    "beyond belief": (UsageClaim(input=2**63 - 1, output=3, cache_read=10**10 + 1),
+                      ("input 9,223,372,036,854,775,807 is more than any model can have",
+                       "cache read 10,000,000,001 is more than any model can have")),
+    "not readable": (UsageClaim(output=3, unreadable="input is text"), ("input is text",)),
+    "not readable, and told elsewhere": (UsageClaim(input=9, output=3, unreadable="input is text"), ()),
     "split above the sum": (UsageClaim(input=90, cache_write=10, cache_write_1h=20),
                             ("cache write 10 but 5 min 0 + 1 h 20",)),
     "split beside a sum of 0": (UsageClaim(input=90, cache_write=0, cache_write_1h=20, cache_write_5m=1),
@@ -274,6 +279,13 @@ def test_more_cached_than_an_input_that_can_only_include_it(
 def test_a_negative_number_is_no_number() -> None:
     found = decide(UsageClaim(input=-5, output=3), None)
     assert (found.input, found.output) == (None, 3)
+
+
+def test_a_number_beyond_belief_is_no_number() -> None:
+    claim = UsageClaim(input=2**63 - 1, output=3, cache_read=10**10, guessed=True)
+    found = decide(claim, None)
+    assert (found.input, found.output, found.cache_read) == (None, 3, 10**10)
+    assert settled(found, claim, 900, whole=True).input is None
 
 
 def test_a_split_beside_a_sum_of_0_is_what_was_written() -> None:

@@ -7,6 +7,7 @@ Source of the names: the conventions up to 1.44 and after their move to a reposi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
@@ -212,8 +213,30 @@ def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageCl
         ),
         zeros_omitted=zeros_omitted,
     )
+    if claim.input is None:
+        claim = replace(claim, unreadable=_unreadable(attributes))
     numbers = (claim.input, claim.output, claim.cache_read, claim.cache_write, claim.total)
     return None if all(n is None for n in numbers) else claim
+
+
+_TYPES: dict[type, str] = {
+    bool: "true or false",
+    int: "an integer beyond 64 bits",
+    str: "text",
+    list: "a list",
+    tuple: "a list",
+}
+
+
+def _unreadable(attributes: Mapping[str, Any]) -> str:
+    """Why the input that stands there is no number, in words; never what it holds, which may be text."""
+    for key in _INPUT_TOKENS:
+        value = attributes.get(key)
+        if isinstance(value, float):
+            return f"input {value:g} cannot be read as a number of tokens"
+        if value is not None:
+            return f"input is recorded as {_TYPES.get(type(value), 'an object')}, not as a number of tokens"
+    return ""
 
 
 # ---- content

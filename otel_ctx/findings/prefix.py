@@ -10,17 +10,13 @@ from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import Lost, switch_of
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
 from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
-from otel_ctx.parts import is_mask, loads
+from otel_ctx.parts import is_mask, loads, masked_at
 
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
 _BEGINNING = 200  # characters in which a summary says that it is one
 _SUMMARY_TOKENS = 40  # less is a placeholder
 _LOOP, _LOOP_TURNS = 3, 12  # so many compactions in so many turns are a loop
 _REPLACED = 4  # segments that a summary replaces, at least
-_AROUND = 60  # characters on each side of a difference in which a mask would stand
-_MASK_WITHIN = re.compile(
-    r"[\[<({*][^\[\]<>(){}\n]{0,40}(?:redacted|masked|scrubbed|removed)[^\[\]<>(){}\n]{0,40}[\]>)}*]", re.I
-)
 _CUT_MARK = re.compile(
     r"\s*(?:\.\.\.|…)?\s*(?:[\[(<]?\s*(?:truncated|cut off|clipped)\b.{0,60})?\s*", re.I | re.S
 )
@@ -128,12 +124,8 @@ def _at_a_mask(step: Step, at: Break) -> bool:
     """One of the texts has a mask where they differ, so that what stood there is not known."""
     if at.change != "modified" or at.char_offset is None:
         return False
-    for s in (at.before, at.after):
-        text = (step.text(s.digest) or "") if s is not None else ""
-        around = text[max(0, at.char_offset - _AROUND) : at.char_offset + _AROUND]
-        if any(m.end() >= min(at.char_offset, _AROUND) >= m.start() for m in _MASK_WITHIN.finditer(around)):
-            return True
-    return False
+    before, after = ((step.text(s.digest) or "") if s is not None else "" for s in (at.before, at.after))
+    return masked_at(before, after, at.char_offset)
 
 
 def _at_a_cut(step: Step, at: Break) -> bool:

@@ -63,6 +63,7 @@ class UsageClaim:
     semantics_evidence: str = ""
     zeros_omitted: bool = False  # this dialect leaves a zero cache count out: absent means 0
     output_excludes_reasoning: bool = False
+    unreadable: str = ""  # that the input stands there and is no number, in words
     guessed: bool = False  # nobody vouches for the names: not even OpenTelemetry's convention may be assumed
 
 

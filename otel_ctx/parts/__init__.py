@@ -34,7 +34,17 @@ from otel_ctx.parts.shapes import (
     response_in,
     usages_in,
 )
-from otel_ctx.parts.texts import compact, is_mask, loads, mapping, printed, salvage, structure, unpack
+from otel_ctx.parts.texts import (
+    compact,
+    is_mask,
+    loads,
+    mapping,
+    masked_at,
+    printed,
+    salvage,
+    structure,
+    unpack,
+)
 from otel_ctx.parts.tools import read_tools
 from otel_ctx.parts.usages import completed, filled, read_usage
 
@@ -59,6 +69,7 @@ __all__ = [
     "loads",
     "mapping",
     "mark_the_end",
+    "masked_at",
     "messages_in",
     "messages_of",
     "pairs_written",

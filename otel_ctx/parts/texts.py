@@ -18,11 +18,47 @@ _MASK = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 80
+_WITHIN = re.compile(
+    r"[\[<({*][^\[\]<>(){}\n]{0,40}(?:redacted|masked|scrubbed|removed)[^\[\]<>(){}\n]{0,40}[\]>)}*]", re.I
+)
+_NAME = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*"
+_PLACEHOLDER = re.compile(  # of anonymisers: <PERSON>, <PERSON_0>, [PII_12], [EMAIL_ADDRESS], {{NAME_1}}
+    rf"<(?P<tag>{_NAME})>|\[(?=[A-Z0-9]*_){_NAME}\]|\{{\{{ ?{_NAME}_\d+ ?\}}\}}"
+)
+_HASH = re.compile(  # in place of a whole text; 8 digits are enough where it says what it is
+    r"(?:sha-?\d+|md5|blake\w+|hash)[:=][0-9a-f]{8,128}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.I
+)
+_AROUND = 60  # characters on each side of a difference in which a mask would stand
 
 
 def is_mask(text: str) -> bool:
     """Is it what instrumentations put where content was hidden? Such is never prompt text."""
     return len(text) <= _LONGEST and _MASK.fullmatch(text.strip()) is not None
+
+
+def masked_at(before: str, after: str, offset: int) -> bool:
+    """Do two texts differ at a mask, so that what stood there is not known? ``offset``: their common beginning.
+
+    One side is enough where the mask says what it is, or a hash is all there is of a text. A placeholder looks like a
+    tag or a heading: it must stand at the difference on both sides. A hash within a text is a value like any other."""
+    texts = before, after
+    if any(len(t) < 200 and _HASH.fullmatch(t.strip()) for t in texts):
+        return True
+    return any(_says_so(t, offset) for t in texts) or all(_placeholder_at(t, offset) for t in texts)
+
+
+def _says_so(text: str, offset: int) -> bool:
+    around = text[max(0, offset - _AROUND) : offset + _AROUND]
+    return any(m.end() >= min(offset, _AROUND) >= m.start() for m in _WITHIN.finditer(around))
+
+
+def _placeholder_at(text: str, offset: int) -> bool:
+    """A tag that is closed somewhere holds text, and is no placeholder."""
+    left = max(0, offset - _AROUND)
+    for m in _PLACEHOLDER.finditer(text[left : offset + _AROUND]):
+        if m.start() <= offset - left < m.end():
+            return m["tag"] is None or f"</{m['tag']}>" not in text
+    return False
 
 
 def loads(text: str) -> Any:

@@ -23,6 +23,7 @@ from otel_ctx.outputs.text.layout import (
     paragraph,
 )
 from otel_ctx.outputs.text.view import View
+from otel_ctx.parts import masked_at
 
 _SHOWN = 4
 _INDENT = 4
@@ -148,6 +149,9 @@ def _excerpt(view: View, at: Break) -> Iterator[Line]:
     old, new = _text(view, at.before), _text(view, at.after)
     room = view.width - _INDENT - 2
     if old is not None and new is not None and at.change == "modified" and at.char_offset is not None:
+        if masked_at(old, new, at.char_offset):  # a difference of masks says nothing of the texts
+            yield line(" " * _INDENT, Run("masked where the texts differ", "dim"))
+            return
         yield from _difference(old, new, at.char_offset, room)
         return
     if at.change != "added" and old is not None:
