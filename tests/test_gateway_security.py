@@ -23,6 +23,7 @@ from otel_ctx.errors import SettingError
 from otel_ctx.live.gateway.bodies import TooLargeError, unpack
 from otel_ctx.live.gateway.config import Given, config_of, described
 from tests.gateway_rig import (
+    WAIT,
     GatewayRig,
     GrpcDownstream,
     HttpDownstream,
@@ -245,9 +246,8 @@ def test_the_limit_is_exact(encoding: str) -> None:
 def test_who_reads_only_after_sending_sees_that_it_is_too_large(down: HttpDownstream, size: int) -> None:
     with GatewayRig(down.url, max_request_bytes=100_000) as rig:
         for chunked in (False, True):
-            body = (
-                iter([b"x" * 5000] * (size // 5000) + [b"x" * (size % 5000 or 1)]) if chunked else b"x" * size
-            )
+            pieces = (b"x" * min(5000, size - at) for at in range(0, size, 5000))
+            body = pieces if chunked else b"x" * size
             asked = urllib.request.Request(
                 f"{rig.http}/v1/traces", body, {"content-type": "application/x-protobuf"}
             )

@@ -258,7 +258,7 @@ def test_redacted_names_of_tools_are_names() -> None:
 
     def names(redact: bool) -> list[str]:
         held = blocks(render(analysis, INPUTS, redact=redact))
-        return sorted(name for name, *_ in held["conversation-0"]["tools"])
+        return sorted(name for name, *_ in held["c0"]["tools"])
 
     assert b"confidential" not in render(analysis, INPUTS, redact=True)
     assert names(redact=True) == ["(no name)", "look_up"]
