@@ -108,6 +108,8 @@ def test_a_file_of_rules_that_does_not_hold_together_is_named(tmp_path: Path) ->
 
     assert result.exit_code == 2
     assert "nobody" in result.output
+    assert f"{path}: " in result.output
+    assert "override" not in result.output
 
 
 def test_a_baseline_passes_what_was_accepted(tmp_path: Path) -> None:

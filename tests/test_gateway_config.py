@@ -190,3 +190,43 @@ def test_an_empty_token_file_is_no_token(tmp_path: Path) -> None:
     empty = file(tmp_path, " \n")
     with pytest.raises(SettingError, match="empty"):
         config_of({"forward": Given("x:1", ""), "token_file": Given(empty, "")}, {})
+
+
+def test_a_token_file_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(b"\xff\xfe\x00")
+    result = CliRunner().invoke(main, ["gateway", "--forward", "x:1", "--token-file", str(path), "--check"])
+    assert (result.exit_code, result.output) == (
+        2,
+        f"Error: token_file: {path} cannot be read (UnicodeDecodeError)\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("forward: [&a [*a]]", "a value of it is nested too deeply, or within itself"),
+        ("forward: &a {url: *a}", "within itself"),
+        ("forward: " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("[a, b]: 1", "line 1: a key must be a word"),
+        ("forward: {[a]: 1}", "line 1: forward is no value"),
+        ("forward: 2024-13-45", "line 1: forward is no value"),
+        ("!!python/name:os.system x: 1", "there is no setting"),
+    ],
+)
+def test_yaml_that_no_file_should_have(tmp_path: Path, text: str, said: str) -> None:
+    result = CliRunner().invoke(main, ["gateway", "--config", file(tmp_path, text), "--check"])
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "fault of otelctx" not in result.output
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_state_dir_that_is_no_folder(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("theirs")
+    arguments = ["--forward", "x:1", "--grpc", "off", "--http", "127.0.0.1:0", "--admin", "off"]
+    folder = str(tmp_path / place)
+    result = CliRunner().invoke(main, ["gateway", *arguments, "--state-dir", folder])
+    assert result.exit_code == 2
+    assert f"state_dir: {folder} cannot be used as a folder: " in result.output
+    assert "Errno" not in result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any, cast
 
 import grpc
 import pytest
+from google.rpc import status_pb2
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 from opentelemetry.sdk.trace import TracerProvider
@@ -17,8 +19,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from otel_ctx.engine import LiveEngine
 from otel_ctx.engine.settings import Settings
-from otel_ctx.live import analysis
+from otel_ctx.live import analysis, faults
 from otel_ctx.live.analysis import Analysis
+from otel_ctx.live.gateway import http_server
 from otel_ctx.live.gateway.enricher import Tenants
 from otel_ctx.live.gateway.signals import TRACES
 from otel_ctx.model import Span
@@ -521,3 +524,23 @@ def test_a_stop_finishes_what_was_taken_in_and_takes_nothing_more() -> None:
         assert under_way[1].result(WAIT) == b""
         stopping.result(WAIT)
         assert down.arrived().total() == 2
+
+
+def test_a_fault_of_the_receiver_is_to_come_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a prompt")
+
+    monkeypatch.setattr(faults, "_told", set())
+    with HttpDownstream() as down, GatewayRig(down.url) as rig:
+        monkeypatch.setattr(http_server, "unpack", fail)
+        answer = rig.post("/v1/traces", gzip.compress(request(chat(1, 0))), content_encoding="gzip")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert status_pb2.Status.FromString(answer.content).message == "a fault of the gateway"
+        assert rig.gateway.relay.room.held == 0
+        assert not down.bodies
+    (line,) = [m for m in caplog.messages if "receiving a request" in m]
+    assert line.endswith("; its sender is asked to send it again")
+    assert "a prompt" not in caplog.text
+    assert "Traceback" not in caplog.text

@@ -7,6 +7,8 @@ import logging
 import resource
 import socket
 import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from otel_ctx.errors import SettingError
 from otel_ctx.live.gateway.bodies import TooLargeError, unpack
 from otel_ctx.live.gateway.config import Given, config_of, described
 from tests.gateway_rig import (
+    WAIT,
     GatewayRig,
     GrpcDownstream,
     HttpDownstream,
@@ -237,6 +240,24 @@ def test_the_limit_is_exact(encoding: str) -> None:
     assert unpack(encoding, pack(b"x" * 5000), 5000) == b"x" * 5000
     with pytest.raises(TooLargeError):
         unpack(encoding, pack(b"x" * 5001), 5000)
+
+
+@pytest.mark.parametrize("size", [100_001, 200_000])
+def test_who_reads_only_after_sending_sees_that_it_is_too_large(down: HttpDownstream, size: int) -> None:
+    with GatewayRig(down.url, max_request_bytes=100_000) as rig:
+        for chunked in (False, True):
+            pieces = (b"x" * min(5000, size - at) for at in range(0, size, 5000))
+            body = pieces if chunked else b"x" * size
+            asked = urllib.request.Request(
+                f"{rig.http}/v1/traces", body, {"content-type": "application/x-protobuf"}
+            )
+            with pytest.raises(urllib.error.HTTPError) as error:
+                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=WAIT)
+            assert error.value.code == 413
+            assert error.value.headers["connection"] == "close"
+            error.value.close()
+        assert rig.gateway.relay.room.held == 0
+        assert not down.bodies
 
 
 def test_what_is_too_large_is_refused(down: HttpDownstream) -> None:

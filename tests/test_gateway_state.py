@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from typing import Any
 import httpx
 import pytest
 import xxhash
+from google.rpc import status_pb2
 
 from otel_ctx.engine import LiveEngine
 from otel_ctx.engine.settings import Settings
@@ -320,7 +322,60 @@ def test_a_conversation_of_many_turns_is_written() -> None:
     assert (said.reading.turn, said.reading.relation) == (turns + 1, "continues")
 
 
+@pytest.mark.parametrize("aside", [None, "file", "folder"])
+def test_a_folder_in_the_place_of_the_state_is_set_aside(
+    down: HttpDownstream, tmp_path: Path, aside: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "gateway.state").mkdir()
+    (tmp_path / "gateway.state" / "theirs").write_text("kept")
+    if aside == "file":
+        (tmp_path / "gateway.aside").write_text("kept")
+    elif aside == "folder":
+        (tmp_path / "gateway.aside").mkdir()
+    with GatewayRig(down.url, state_dir=str(tmp_path)) as rig:
+        assert rig.post("/v1/traces", request(chat(1, 0))).status_code == 200
+    assert "the saved state is not used: it cannot be read (Is a directory)" in caplog.text
+    assert "pass through unchanged" not in caplog.text
+    assert (tmp_path / "gateway.aside1" / "theirs").read_text() == "kept"
+    assert (tmp_path / "gateway.state").is_file()
+
+
 # ---- a process
+
+
+def test_what_hangs_when_the_drain_is_over_is_to_come_again(tmp_path: Path) -> None:
+    go_on = threading.Event()
+
+    def reply(path: str, body: bytes) -> Reply:
+        go_on.wait(60)
+        return Reply()
+
+    with HttpDownstream(reply) as down:
+        command = [sys.executable, "-m", "otel_ctx_cli", "gateway", "--forward", down.url, "--grpc", "off"]
+        command += ["--http", "127.0.0.1:0", "--admin", "off", "--drain-timeout", "1s"]
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")])}
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ) as process:
+            assert process.stderr is not None
+            port = process.stderr.readline().split("http 127.0.0.1:")[1].split(";")[0]
+            with ThreadPoolExecutor(1) as pool:
+                under_way = pool.submit(
+                    httpx.post,
+                    f"http://127.0.0.1:{port}/v1/traces",
+                    content=request(chat(1, 0)),
+                    headers={"content-type": "application/x-protobuf"},
+                    trust_env=False,
+                    timeout=60,
+                )
+                down.wait_for(1)
+                process.send_signal(signal.SIGTERM)
+                answer = under_way.result(60)
+            rest = process.stderr.read()
+            assert process.wait(30) == 0
+        go_on.set()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert status_pb2.Status.FromString(answer.content).message == "the gateway is shutting down"
+    assert "Traceback" not in rest
+    assert rest.splitlines()[-1].endswith("otelctx gateway: stopped")
 
 
 def test_a_process_drains_and_saves_on_sigterm(down: HttpDownstream, tmp_path: Path) -> None:

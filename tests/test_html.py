@@ -248,6 +248,23 @@ def test_redacted_also_where_text_strays_into_names_and_errors() -> None:
     assert blocks(page)["index"]["redacted"] is True
 
 
+def test_redacted_names_of_tools_are_names() -> None:
+    definitions = [
+        {"type": "function", "name": name, "parameters": {"type": "object"}}
+        for name in ("look_up", "please summarise the confidential memo")
+    ]
+    messages = [text("user", "hello")]
+    analysis = judged([chat(1, messages, **{"gen_ai.tool.definitions": json.dumps(definitions)})])
+
+    def names(redact: bool) -> list[str]:
+        held = blocks(render(analysis, INPUTS, redact=redact))
+        return sorted(name for name, *_ in held["c0"]["tools"])
+
+    assert b"confidential" not in render(analysis, INPUTS, redact=True)
+    assert names(redact=True) == ["(no name)", "look_up"]
+    assert names(redact=False) == ["look_up", "please summarise the confidential memo"]
+
+
 def _fields(span: Span) -> dict[str, object]:
     return {name: getattr(span, name) for name in Span.__slots__}
 

@@ -151,13 +151,18 @@ def _status(text: str) -> None:
 
 
 def rules_text(path: str | None) -> str | None:
-    """The user's own rules; None where there are none. A file that cannot be read is told by its name."""
+    """The user's own rules; None where there are none. A file that cannot be used is told by its name."""
     if not path:
         return None
+    from otel_ctx.errors import RulesError
+    from otel_ctx.rules import load
+
     try:
-        return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        text = Path(path).read_text("utf-8")
+        load(text)
+        return text
+    except (OSError, UnicodeDecodeError, RulesError) as error:
+        why = getattr(error, "strerror", None) or str(error).removeprefix("override: ")
         raise click.BadParameter(f"{click.format_filename(path)}: {why}", param_hint="--rules") from None
 
 

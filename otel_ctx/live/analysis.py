@@ -117,7 +117,7 @@ class Analysis:
                 self._count(outcomes, late, pace.worked / len(fresh))
             self._note(arriving.resources)
         except BaseException as error:
-            survive(error, "counting a batch")
+            survive(error, "counting a batch", "some of its spans are not counted")
         return found, bool(said)
 
     def settle(self) -> None:
@@ -181,7 +181,7 @@ class Analysis:
             for reason in said.reading.call.completeness.reasons if first else ():
                 self._instruments.content_lost(reason)
         except BaseException as error:
-            survive(error, "recording metrics")
+            survive(error, "recording metrics", "some are missing")
 
     def _count(self, outcomes: Mapping[Key, str], late: int, seconds: float) -> None:
         counts = Counter(outcomes.values())
@@ -213,7 +213,7 @@ class Analysis:
             try:
                 settled = settle()
             except BaseException as error:
-                survive(error, "settling")
+                survive(error, "settling", "some of what was still open is not counted")
                 continue
             self._failures["settle"] = 0
             for said in settled:

@@ -12,11 +12,11 @@ _MOST = 20  # different faults that are told of: then it is clear that something
 _told: set[tuple[str, str, str]] = set()
 
 
-def survive(error: BaseException, doing: str) -> None:
+def survive(error: BaseException, doing: str, then: str = "spans pass through unchanged") -> None:
     """Log ``error`` and return; raise it again where it means to end the thread or the process.
 
     The message of an exception may hold what it was raised about, a prompt for instance: type and place are
-    told, once."""
+    told, once, and what comes of it: ``then``."""
     if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
         raise error
     place = _place(error)
@@ -24,7 +24,7 @@ def survive(error: BaseException, doing: str) -> None:
     if fault in _told or len(_told) >= _MOST:
         return
     _told.add(fault)
-    _log.warning("otel_ctx: %s failed with %s at %s; spans pass through unchanged", doing, fault[1], place)
+    _log.warning("otel_ctx: %s failed with %s at %s; %s", doing, fault[1], place, then)
 
 
 def _place(error: BaseException) -> str:

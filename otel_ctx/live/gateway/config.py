@@ -318,6 +318,13 @@ class Given(NamedTuple):
 
 def read_file(path: str) -> dict[str, Given]:
     """The keys of a YAML file. SettingError where it is none, with the line."""
+    try:
+        return _read_file(path)
+    except RecursionError:
+        raise SettingError(f"{path}: a value of it is nested too deeply, or within itself") from None
+
+
+def _read_file(path: str) -> dict[str, Given]:
     import yaml
 
     try:
@@ -339,15 +346,17 @@ def read_file(path: str) -> dict[str, Given]:
     given: dict[str, Given] = {}
     for key_node, value_node in node.value:
         where = f"{path}, line {key_node.start_mark.line + 1}"
-        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise SettingError(f"{where}: a key must be a word")
+        key = key_node.value
         _look_for_doubles(value_node, path)
         if key in given:
             raise SettingError(f"{where}: {key} is there twice")
         try:
-            given[str(key)] = Given(
+            given[key] = Given(
                 _from_environment(loader.construct_object(value_node, deep=True), where), where
             )
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, TypeError):  # a date that is none, for instance
             raise SettingError(f"{where}: {key} is no value of YAML's own kinds") from None
     return given
 
@@ -358,9 +367,10 @@ def _look_for_doubles(node: Any, path: str) -> None:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            if key.value in seen:
-                raise SettingError(f"{path}, line {key.start_mark.line + 1}: {key.value} is there twice")
-            seen.add(key.value)
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise SettingError(f"{path}, line {key.start_mark.line + 1}: {key.value} is there twice")
+                seen.add(key.value)
             _look_for_doubles(value, path)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
@@ -410,7 +420,10 @@ def config_of(given: Mapping[str, Given], environ: Mapping[str, str]) -> Gateway
 def _token(path: str, environ: Mapping[str, str]) -> str:
     token = environ.get("OTELCTX_GATEWAY_TOKEN", "")
     if path:
-        token = Path(path).read_text("utf-8")
+        try:
+            token = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingError(f"token_file: {path} cannot be read ({type(error).__name__})") from None
         if not token.strip():
             raise SettingError("token_file: the file is empty")
     return token.strip()

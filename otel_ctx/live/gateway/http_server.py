@@ -16,16 +16,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from otel_ctx.live.faults import survive
 from otel_ctx.live.gateway.answers import UNAUTHENTICATED, Answer, later, refused
 from otel_ctx.live.gateway.bodies import TooLargeError, json_of_message, message_of_json, unpack
 from otel_ctx.live.gateway.config import GatewayConfig
 from otel_ctx.live.gateway.guard import NO, allowed
-from otel_ctx.live.gateway.relay import Relay
+from otel_ctx.live.gateway.relay import CLOSING, Relay
 from otel_ctx.live.gateway.signals import METRICS, SIGNALS, Signal
 
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 _SMALL = 1 << 16  # bytes that are unpacked at once: more of them on another thread
 _AT_ONCE = 2  # that are being unpacked: what they become is not in the room yet
+_READ_ON = 2  # times the largest request: so far what is too large is read
 _FULL = "the gateway holds as much as it may"
 
 
@@ -79,15 +81,23 @@ async def _export(
 ) -> Response:
     held = _Held(relay)
     try:
-        body, message = await _read(signal, config, request, kind, held, unpacking)
+        try:
+            body, message = await _read(signal, config, request, kind, held, unpacking)
+        except BaseException:
+            held.give()
+            raise
+        tenant = request.headers.get(config.tenant_header, "") if config.tenant_header else ""
+        return _response(signal, await relay.deliver(signal, body, message, tenant, held.size), kind)
     except _Refused as error:
-        held.give()
-        return _response(signal, relay.answered(signal, error.answer), kind, close=True)
-    except BaseException:
-        held.give()
-        raise
-    tenant = request.headers.get(config.tenant_header, "") if config.tenant_header else ""
-    return _response(signal, await relay.deliver(signal, body, message, tenant, held.size), kind)
+        answer = error.answer
+    except (
+        asyncio.CancelledError
+    ):  # by the server, which waits no longer: what is not answered is to come again
+        answer = later(CLOSING)
+    except Exception as error:
+        survive(error, "receiving a request", "its sender is asked to send it again")
+        answer = later("a fault of the gateway")
+    return _response(signal, relay.answered(signal, answer), kind, close=True)
 
 
 async def _read(
@@ -102,9 +112,6 @@ async def _read(
     if kind not in (_PROTOBUF, _JSON):
         raise _Refused(refused(f"the content type must be {_PROTOBUF} or {_JSON}", 415))
     most = config.max_request_bytes
-    announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > most:
-        raise _Refused(_too_large(most))
     packed = await _arrive(request, most, config.receive_timeout, held)
     encoding = request.headers.get("content-encoding", "").strip().lower()
     try:
@@ -131,18 +138,35 @@ async def _read(
 
 
 async def _arrive(request: Request, most: int, timeout: float, held: _Held) -> bytes:
+    """What is somewhat too large is read to its end, and not kept: many senders look for an answer only then, and a
+    connection that is closed before resets it."""
+    told = request.headers.get("content-length", "0")
+    announced = int(told) if told.isdigit() else 0
+    large = announced > most
+    if announced > _READ_ON * most or (large and "expect" in request.headers):
+        raise _Refused(_too_large(most))
     pieces: list[bytes] = []
+    size = 0
     try:
         async with asyncio.timeout(timeout):
             async for piece in request.stream():
-                held.take(len(piece))
-                if held.size > most:
-                    raise _Refused(_too_large(most))
-                pieces.append(piece)
+                size += len(piece)
+                if size > _READ_ON * most:
+                    break
+                if large or size > most:
+                    large = True
+                    pieces.clear()
+                    held.give()
+                else:
+                    held.take(len(piece))
+                    pieces.append(piece)
     except TimeoutError:
-        raise _Refused(later("the request took too long to arrive")) from None
+        if not large:
+            raise _Refused(later("the request took too long to arrive")) from None
     except ClientDisconnect:
         raise _Refused(refused("the sender has gone")) from None
+    if large or size > most:
+        raise _Refused(_too_large(most))
     return b"".join(pieces)
 
 

@@ -20,6 +20,7 @@ from otel_ctx.live.gateway.wire import parts
 from otel_ctx.live.instruments import Instruments
 
 _log = logging.getLogger("otel_ctx")
+CLOSING = "the gateway is shutting down"
 _BESIDE = 0.25  # share of the room that a downstream whose answer does not count may hold
 
 
@@ -74,7 +75,7 @@ class Relay:
         it has gone: what was taken in is delivered."""
         if self.closed:
             self.room.give(held)
-            return self.answered(signal, later("the gateway is shutting down"))
+            return self.answered(signal, later(CLOSING))
         task = self._begin(self._deliver(signal, body, request, tenant, held))
         return self.answered(signal, await asyncio.shield(task))
 
@@ -113,7 +114,7 @@ class Relay:
                 self._beside(target, signal, body)
             return await self._send(first, signal, body)
         except Exception as error:
-            survive(error, "delivering a request")
+            survive(error, "delivering a request", "it is answered with an error")
             return Answer(INTERNAL, "a fault of the gateway")
         finally:
             self.room.give(held)
@@ -148,7 +149,7 @@ class Relay:
         try:
             answer = await target.sender.send(signal, body)
         except Exception as error:
-            survive(error, "sending a request on")
+            survive(error, "sending a request on", "it is answered with an error")
             answer = Answer(INTERNAL, "a fault of the gateway")
         if answer.ok:
             lost = _lost(signal, answer)

@@ -199,7 +199,7 @@ class Gateway:
             new_engine(self.config, 1)
             self._load()
         except Exception as error:
-            survive(error, "warming up")
+            survive(error, "warming up", "what is missing is loaded when it is needed, and no state")
 
     def _end(self) -> None:
         """What has not settled settles after the restart, where there is a state; else now."""
@@ -209,15 +209,16 @@ class Gateway:
         try:
             self.enricher.drain()
         except Exception as error:
-            survive(error, "settling")
+            survive(error, "settling", "some of what was still open is not counted")
 
     def _load(self) -> None:
         store = self._store
-        content = store.load() if store is not None else None
-        if store is None or content is None:
+        if store is None:
             return
         try:
-            self.enricher.load(content)
+            content = store.load()
+            if content is not None:
+                self.enricher.load(content)
         except StateError as error:
             aside = store.set_aside()
             _log.warning("otel_ctx: the saved state is not used: %s; it is now %s", error, aside)
@@ -232,7 +233,7 @@ class Gateway:
             _log.warning("otel_ctx: the state was not saved: %s", error.strerror or type(error).__name__)
         except Exception as error:
             self.counters.saves.labels("false").inc()
-            survive(error, "saving the state")
+            survive(error, "saving the state", "the last one that was saved stays")
         else:
             self.counters.saves.labels("true").inc()
 

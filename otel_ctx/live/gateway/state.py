@@ -22,6 +22,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from pkgutil import walk_packages
 from types import MethodType
@@ -60,9 +61,14 @@ class Store:
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = self._folder / _NAME
-        self._lock = _locked(self._folder / "lock")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _locked(self._folder / "lock")
+        except OSError as error:
+            if error.errno is None:  # in words already
+                raise
+            raise OSError(f"state_dir: {folder} cannot be used as a folder: {error.strerror}") from None
 
     def save(self, packed: bytes) -> None:
         """All of it or nothing. Raises OSError."""
@@ -80,14 +86,19 @@ class Store:
             raise
 
     def load(self) -> bytes | None:
+        """StateError where what is there is no file that can be read."""
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise StateError(f"it cannot be read ({error.strerror})") from None
 
     def set_aside(self) -> Path:
-        """Where the file is now: kept to be looked at, until the next one comes there."""
+        """Where the file is now: kept to be looked at, until the next one comes there. Raises OSError."""
         aside = self.path.with_suffix(".aside")
+        if self.path.is_dir() or aside.is_dir():  # a folder and a file do not take each other's place
+            aside = next(a for n in count(1) if not (a := self.path.with_suffix(f".aside{n}")).exists())
         self.path.replace(aside)
         return aside
 

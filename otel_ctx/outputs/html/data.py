@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from otel_ctx.model import KINDS, Analysis, Conversation, Reading, Segment
-from otel_ctx.outputs.report import Inputs, TextOf, build, segment
+from otel_ctx.outputs.report import Inputs, TextOf, build, name_of, segment
 from otel_ctx.outputs.views.composition import Memo, Tile, composition
 from otel_ctx.outputs.views.depth import Depth, depth
 from otel_ctx.outputs.views.prefix_map import STATES, Row, prefix_map
@@ -200,7 +200,10 @@ def _block(
     )
     return {
         "depth": _depth(curve),
-        "tools": [[t.name, t.path, t.tokens, t.requests, t.called] for t in tools(c, readings)],
+        "tools": [
+            [name_of(t.name, segments.with_text), t.path, t.tokens, t.requests, t.called]
+            for t in tools(c, readings)
+        ],
         "segments": segments.rows,
         "common": common,  # of all its calls
         "calls": [{k: v for k, v in d.items() if k not in common} for d in details],
@@ -268,6 +271,7 @@ class _Segments:
         self._known: dict[tuple[Any, ...], int] = {}
         self._pool = pool
         self._text = text
+        self.with_text = text is not None
 
     def number(self, of: Segment) -> int:
         s = segment(of, self._text)
