@@ -29,11 +29,11 @@ def report() -> otel_ctx.Report:
 
 
 def test_the_nouns() -> None:
-    assert (len(report().calls), len(report().conversations), len(report().findings)) == (32, 2, 5)
+    assert (len(report().calls), len(report().conversations), len(report().findings)) == (32, 2, 6)
     assert report().findings[0].kind == "volatile_prefix"
     assert {n.check for n in report().not_checked} == {"tools_changed"}
     assert report().inputs.files[0].spans == 37
-    assert repr(report()) == "<Report: 32 calls, 2 conversations, 5 findings>"
+    assert repr(report()) == "<Report: 32 calls, 2 conversations, 6 findings>"
     assert report().text(report().calls[0].call.prompt.system[0].digest or "").startswith("Current time")  # type: ignore[union-attr]
 
 
@@ -110,7 +110,7 @@ def test_text_is_what_the_command_prints() -> None:
 def test_markdown_in_short() -> None:
     text = report().to_md()
 
-    assert text.startswith("### Context window: 1 error · 4 info\n\n32 calls in 2 conversations")
+    assert text.startswith("### Context window: 1 error · 5 info\n\n32 calls in 2 conversations")
     assert "**24,009 tokens billed again** ($0.083)" in text
     assert "**Fix:** Take the value out of the system prompt" in text
     assert (

@@ -109,7 +109,7 @@ def test_each_filter_leaves_what_it_says(opened: Open, tab: str, filter_: str, v
         ("conversations", "gpt-4o", 1),
         ("conversations", "volatile_prefix", 1),
         ("calls", "claude", 8),
-        ("findings", "DUPLICATE", 2),
+        ("findings", "DUPLICATE", 3),
         ("unchecked", "tools_changed", 1),
         ("calls", "no such", 0),
     ],
@@ -134,7 +134,7 @@ def test_tabs_by_mouse_and_by_arrows(opened: Open) -> None:
     expect(page.locator('[aria-label="Calls"] .body .row').first).to_be_visible()
     page.keyboard.press("ArrowRight")
     assert place(page)["tab"] == "findings"
-    expect(page.locator("[role=tabpanel] .finding")).to_have_count(5)
+    expect(page.locator("[role=tabpanel] .finding")).to_have_count(6)
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     expect(page.locator("[role=tabpanel]")).to_contain_text("support-agent.otlp.jsonl.gz")
