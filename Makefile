@@ -17,7 +17,7 @@ FUZZER := $(VENV)/fuzzer.stamp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench fuzz e2e lock clean python FORCE
+.PHONY: help demo test check format docs bench fuzz e2e lock clean python FORCE
 
 help:  ## what there is
 	@awk -F ':.*  ## ' '/^[a-z0-9]+:.*  ## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ check: $(DEV) $(SELF)  ## lint, format, types, layers
 format: $(DEV) $(SELF)  ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(DEV) $(SELF)  ## write the pages that are made of tables anew
+	$(BIN)/python -m pytest -q tests/test_pages.py --update
 
 bench: $(DEV) $(SELF) $(PEERS)  ## speed, against a floor and against peers
 	PYTHONPATH=$(VENV)/peers $(BIN)/python tests/bench/run.py
