@@ -70,6 +70,7 @@ LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (
 # An attribute by which a dialect knows its spans: where it tells nothing of one, nobody guesses.
 MARKS: Mapping[Reader, str] = {
     openinference.read: "openinference.span.kind",
+    openllmetry.read: "traceloop.span.kind",
     vercel.read: "ai.operationId",
     langfuse.read: "langfuse.observation.type",
     langsmith.read: "langsmith.span.kind",
@@ -101,8 +102,10 @@ def read(span: Span) -> Telling | None:
 
 def _read(span: Span) -> Telling | None:
     for reader in READERS:
+        if reader is generic.read and _is_known(span):
+            continue  # it would have to look at all that is written there
         telling = reader(span)
-        if telling is None or (reader is generic.read and _is_known(span)):
+        if telling is None:
             continue
         telling = with_cut(telling, span.cut)
         if telling.role != "call":
