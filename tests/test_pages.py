@@ -1,4 +1,4 @@
-"""docs/findings.md and docs/libraries.md are written from the tables that the product reads: `make docs`."""
+"""Pages and pictures of docs/ that are made of tables and of a real run: `make docs` writes them anew."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import otel_ctx
 from otel_ctx.findings import kinds
+from otel_ctx.rules import load
 
 ROOT = Path(__file__).parent.parent
 SWITCHES = ROOT / "otel_ctx" / "findings" / "switches.toml"
@@ -70,6 +72,36 @@ def libraries_page() -> str:
     return "\n".join(out) + "\n"
 
 
+def rules_page() -> str:
+    tables = tomllib.loads((ROOT / "otel_ctx" / "rules" / "sources.toml").read_text("utf-8"))["sources"]
+    families = load().families
+    out = [
+        "# Rules and their sources",
+        "",
+        "How each provider's prompt cache works, as the simulation takes it. `otelctx rules MODEL` says what applies to a",
+        "model, each value with its status, date and source; `--rules FILE` replaces rows. Read: the price of a cached token",
+        "as a share of the input price.",
+        "Empty: not published.",
+        "",
+        "| family | engine | minimum, tokens | steps of | markers | read | lifetimes, seconds | sources |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for f in families:
+        lives = ", ".join(
+            f"{name} {low}" + (f" to {high}" if high not in (None, low) else "")
+            for name, (low, high) in f.ttl_seconds.items()
+        )
+        sources = dict.fromkeys(s for v in f.values.values() for s in v.sources)
+        cells = (
+            f"`{f.id}`", f.engine, f.min_cacheable_tokens, f.granularity_tokens, f.max_breakpoints, f.read_multiplier,
+            lives, ", ".join(sources),
+        )  # fmt: skip
+        out.append("| " + " | ".join("" if c is None else _cell(c) for c in cells) + " |")
+    out += ["", "## Sources", "", "| source | what | read | kind |", "|---|---|---|---|"]
+    out += [f"| {name} | {_cell(t['title'])} | {t['date']} | {t['kind']} |" for name, t in tables.items()]
+    return "\n".join(out) + "\n"
+
+
 def _who(row: dict[str, object]) -> str:
     names = [*row.get("scopes", []), *row.get("dialects", [])]  # type: ignore[misc]
     return ", ".join("all others" if n == "*" else f"`{n}`" for n in names)
@@ -86,7 +118,7 @@ def _cell(text: object) -> str:
     return str(text).replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
 
 
-@pytest.mark.parametrize("page", [findings_page, libraries_page])
+@pytest.mark.parametrize("page", [findings_page, libraries_page, rules_page])
 def test_the_page_is_what_the_table_says(page: Callable[[], str], request: pytest.FixtureRequest) -> None:
     file = ROOT / "docs" / f"{page.__name__.removesuffix('_page')}.md"
     text = page()
@@ -98,3 +130,12 @@ def test_the_page_is_what_the_table_says(page: Callable[[], str], request: pytes
 def test_each_kind_has_its_place() -> None:
     text = (ROOT / "docs" / "findings.md").read_text("utf-8")
     assert [n for n in kinds.KINDS if f"\n### {n}\n" not in text] == []
+
+
+def test_the_picture_is_of_a_real_run(request: pytest.FixtureRequest) -> None:
+    file = ROOT / "docs" / "context.svg"
+    drawn = otel_ctx.analyze(ROOT / "examples" / "support-agent.otlp.jsonl.gz").to_svg()
+    picture = drawn.encode() if isinstance(drawn, str) else drawn
+    if request.config.getoption("--update"):
+        file.write_bytes(picture)
+    assert file.read_bytes() == picture, "docs/context.svg is behind what is drawn: make docs"
