@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -20,9 +20,16 @@ from otel_ctx.outputs.text.layout import plain
 from otel_ctx_cli.terminal import colour
 
 if TYPE_CHECKING:
-    from otel_ctx_cli.watching import Source
+    from otel_ctx.outputs.views.board import Board
 
 _KEY = 0.1  # seconds in which a key is heard
+
+
+class Source(Protocol):
+    board: Board
+    note: str
+
+    def look(self) -> bool: ...
 
 
 def show(source: Source, name: str, looks: Iterator[tuple[bool, float]]) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,18 +16,11 @@ from otel_ctx_cli.version import version_option
 
 if TYPE_CHECKING:
     from otel_ctx.engine import Settings
-    from otel_ctx.outputs.views.board import Board
+    from otel_ctx_cli.screen import Source
 
 _DEFAULT = "127.0.0.1:4318"
 _EVERY = 0.5  # seconds between two looks
 _REST = 4  # times as long as the last look took: a large input must not keep a processor busy
-
-
-class Source(Protocol):
-    board: Board
-    note: str
-
-    def look(self) -> bool: ...
 
 
 @click.command(short_help="Watch a running agent: depth, turns left, the last break.", no_args_is_help=True)
