@@ -1,0 +1,89 @@
+"""Gates of the prompt cache: what came from it, and what was billed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from otel_ctx.model import Reading
+from otel_ctx.outputs.views.gates.scene import Found, Scene, ids, of_all, or_unplaced
+from otel_ctx.outputs.views.selection import label
+
+
+def min_hit_ratio(scene: Scene, bound: float) -> Found:
+    billed = [r for r in scene.readings if not _refused(r)]
+    dark = [r for r in billed if not r.call.usage.input or r.call.usage.conflicts]
+    silent = [r for r in billed if r.call.usage.input and r.call.usage.cache_read is None]
+    whole = sum(r.call.usage.input or 0 for r in billed)
+    read = sum(r.call.usage.cache_read or 0 for r in billed)
+    unsaid = sum(r.call.usage.input or 0 for r in silent)
+    least, most = Fraction(bound) * whole <= read, Fraction(bound) * whole <= read + unsaid
+    ratio = read / whole if whole and not silent else None
+    if dark or not whole or (most and not least):
+        quiet = [*dark, *silent] or billed
+        told = f"{of_all(len(quiet), scene)} report no input or not what of it came from the cache"
+        return Found(unknown=told, value=ratio, calls=ids(quiet))
+    said = f"{100 * read / whole:.1f}% of {whole:,} tokens came from the cache"
+    if least:
+        return Found(passed=said, value=ratio)
+    worst = _worst(scene, billed)
+    return Found(failed=said + worst, value=ratio, calls=ids([r for r in billed if r.wasted] or billed))
+
+
+def _refused(r: Reading) -> bool:
+    """Nothing was read, and nothing billed."""
+    return r.call.status != "ok" and r.call.usage.input is None
+
+
+def _worst(scene: Scene, billed: Sequence[Reading]) -> str:
+    lost: dict[str, int] = {}
+    for r in billed:
+        lost[r.conversation] = lost.get(r.conversation, 0) + r.wasted
+    worst = max(lost, key=lambda c: lost[c], default="")
+    if not worst or not lost[worst]:
+        return ""
+    return f"; {label(scene.conversations[worst])} lost {lost[worst]:,} of what it could have read"
+
+
+def max_waste(scene: Scene, bound: int) -> Found:
+    return _waste(scene, Fraction(bound), lambda r: float(r.wasted), lambda n: f"{n:,.0f} tokens")
+
+
+def max_waste_usd(scene: Scene, bound: float) -> Found:
+    found = _waste(scene, Fraction(bound), lambda r: r.cost.wasted if r.cost is not None else 0.0, _usd)
+    dear = [r for r in scene.readings if r.wasted and r.cost is None]
+    if found.failed or not dear:
+        return found
+    models = ", ".join(dict.fromkeys(r.call.model or "a model without a name" for r in dear))
+    told = f"{of_all(len(dear), scene)} lost tokens at no known price ({models}); --rules FILE can tell it"
+    return Found(unknown=told, value=found.value, calls=ids(dear))
+
+
+def _usd(value: float) -> str:
+    return f"${value:,.2f}" if value >= 1 or value == 0 else f"${value:.3g}"
+
+
+def _waste(
+    scene: Scene, bound: Fraction, each: Callable[[Reading], float], words: Callable[[float], str]
+) -> Found:
+    sure = [r for r in scene.readings if not r.call.usage.conflicts]
+    lost = sum((Fraction(each(r)) for r in sure), Fraction(0))
+    total = float(lost)
+    guilty = [r for r in sure if r.wasted]
+    if lost > bound:
+        most = max(guilty, key=each)
+        told = f"{words(total)} billed again, most ({words(each(most))}, {most.cause}) at {scene.at(most)}"
+        return Found(failed=told, value=total, calls=ids(guilty))
+    doubtful = [r for r in scene.readings if r.call.usage.conflicts]
+    if doubtful:
+        told = f"{of_all(len(doubtful), scene)}: the numbers that are reported contradict each other"
+        return Found(unknown=told, value=total, calls=ids(doubtful))
+    dark = [r for r in scene.readings if not _refused(r) and not _accounted(r)]
+    if dark:
+        told = f"{of_all(len(dark), scene)}: neither usage nor text says what the cache did"
+        return Found(unknown=told, value=total, calls=ids(dark))
+    return or_unplaced(Found(passed=f"{words(total)} billed again", value=total), scene)
+
+
+def _accounted(r: Reading) -> bool:
+    return r.call.usage.cache_read is not None or (r.access is not None and r.access.actual is not None)

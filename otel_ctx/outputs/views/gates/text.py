@@ -1,0 +1,105 @@
+"""Gates of the prompt's text: what stays, what is gone, which tools are dead."""
+
+from __future__ import annotations
+
+from otel_ctx.findings.hindsight import FEW_CALLS
+from otel_ctx.model import Reading
+from otel_ctx.outputs.views.compare import compare
+from otel_ctx.outputs.views.gates.scene import (
+    NOTHING_FOLLOWS,
+    Found,
+    Scene,
+    ids,
+    many,
+    of_all,
+    or_unplaced,
+    others,
+)
+
+BREAKS = (
+    "volatile_prefix", "prefix_changed", "moved_segment", "tools_reordered", "tool_schema_key_order", "tools_changed",
+    "breakpoint_before_change", "evicted_content", "compaction", "compaction_loop",
+)  # fmt: skip
+"""Kinds that say why a prompt stopped agreeing with the one before."""
+_EVICTIONS = ("evicted_content", "compaction", "compaction_loop")
+
+
+def stable_prefix(scene: Scene, _: bool) -> Found:
+    broken = [r for r in scene.readings if r.break_ is not None and any(k in BREAKS for k in r.findings)]
+    if broken:
+        first = broken[0]
+        kind = next(k for k in first.findings if k in BREAKS)
+        where = f"{first.break_.path} ({kind})" if first.break_ is not None else kind
+        of = f"; {many(len(broken), 'break')} in {many(len(scene.readings), 'call')}"
+        return Found(failed=f"{where} at {scene.at(first)}{of}", value=float(len(broken)), calls=ids(broken))
+    return _compared(
+        scene, "every prompt goes on from the one before, unchanged", "prefix_changed", "tools_changed"
+    )
+
+
+def no_eviction(scene: Scene, _: bool) -> Found:
+    unsure = set(scene.unchecked("prefix_changed")[0])
+    gone = [
+        r
+        for b, r in scene.pairs()
+        if any(k in _EVICTIONS for k in r.findings) or (r.call.id not in unsure and _lost_behind(scene, b, r))
+    ]
+    if gone:
+        first = gone[0]
+        kind = next((k for k in first.findings if k in _EVICTIONS), "evicted behind another change")
+        told = f"{kind} at {scene.at(first)}{others(len(gone) - 1)}"
+        return Found(failed=told, value=float(len(gone)), calls=ids(gone))
+    return _compared(scene, "all that was sent is sent again", "prefix_changed")
+
+
+def _lost_behind(scene: Scene, before: Reading, r: Reading) -> bool:
+    """A break is told once, at its first segment: what is gone behind it is not said there."""
+    if r.break_ is None:
+        return False
+    left_out = {kind for kind, _ in scene.whole.ignored}
+    if left_out & set(_EVICTIONS) and not any(k in BREAKS for k in r.findings):
+        return False
+    kept = {s.digest for s in r.call.prompt.messages}
+    old = before.call.prompt.messages
+    if all(s.digest in kept or s.kind == "system" for s in old):
+        return False
+    rows = compare(before, r, scene.whole.text, show_text=False).of("evicted")
+    return any(
+        row.before is not None and row.before.kind not in ("system", "tools", "thinking") for row in rows
+    )
+
+
+def _compared(scene: Scene, passed: str, *checks: str) -> Found:
+    """A pass, unless part of the text that ``checks`` are about could not be compared."""
+    pairs = list(scene.pairs())
+    if not pairs:
+        return Found(unknown=NOTHING_FOLLOWS, calls=ids(scene.readings))
+    calls, why = scene.unchecked(*checks)
+    if calls:
+        return Found(unknown=f"{of_all(len(calls), scene)}: {why}", calls=tuple(calls))
+    said = f"{passed}: {many(len(pairs), 'pair')} compared"
+    return or_unplaced(Found(passed=said, value=0.0), scene)
+
+
+def no_dead_schemas(scene: Scene, _: bool) -> Found:
+    found = [f for f in scene.chosen.findings if f.kind == "dead_tool_schema"]
+    if found:
+        told = "; ".join(f.detail.rstrip(".") for f in found)
+        return Found(failed=told, value=float(len(found)), calls=tuple(c for f in found for c in f.calls))
+    names = {(r.call.service, r.call.agent) for r in scene.readings}
+    agents: dict[tuple[str, str], list[Reading]] = {name: [] for name in sorted(names)}
+    for r in scene.whole.readings:  # what a tool is called by need not be among the chosen calls
+        if (r.call.service, r.call.agent) in agents:
+            agents[r.call.service, r.call.agent].append(r)
+    hidden = [r for calls in agents.values() for r in calls if r.call.completeness.status != "full"]
+    if hidden:
+        told = f"{many(len(hidden), 'call')} not seen whole: a tool may be sent or called there"
+        return Found(unknown=told, calls=ids(hidden))
+    sending = {name: [r for r in calls if r.call.prompt.tools] for name, calls in agents.items()}
+    few = [r for calls in sending.values() if len(calls) < FEW_CALLS for r in calls]
+    if few:
+        told = f"an agent with tools made fewer than {FEW_CALLS} calls: too few to say that a tool is dead"
+        return Found(unknown=told, calls=ids(few))
+    return Found(
+        passed="every tool was called or spoken of" if any(sending.values()) else "no tools were sent"
+    )
