@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from otel_ctx.conversations import common_prefix, shared_segments
+from otel_ctx.conversations import shared_segments
 from otel_ctx.engine import Engine
 from otel_ctx.model import Analysis, Reading, Span
+from otel_ctx.parts.texts import common_prefix
 
 SECOND = 1_000_000_000
 BASE = 1_764_500_000 * SECOND

@@ -17,12 +17,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from otel_ctx.inputs.otlp_json import spans_of
 from otel_ctx.outputs.metrics import TABLE, VALUES, label_sets, prometheus_name
 from tests.gateway_rig import GatewayRig, HttpDownstream, chat, ours, plain, request
+from tests.prompt_runs import TEXT, runs, strings
 
 CORPUS = Path(__file__).parent / "corpus"
 SOURCES = Path(__file__).parent.parent / "otel_ctx"
 OPEN_METRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
-RUN = 12  # characters
-TEXT = 60  # from which on a value is text, not a name
 
 
 @pytest.fixture
@@ -170,27 +169,8 @@ def words_of(value: Any) -> set[str]:
     return {r for s in strings(value) if len(s) >= TEXT and " " in s for r in runs(s) if " " in r.strip()}
 
 
-def strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        try:
-            inside = json.loads(value) if value[:1] in ("[", "{") else None
-        except ValueError:
-            inside = None
-        yield from [value] if inside is None else strings(inside)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from strings(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from strings(each)
-
-
 def plain_of(value: Any) -> Any:
     return [v.string_value for v in value.values] if hasattr(value, "values") else value
-
-
-def runs(text: str) -> set[str]:
-    return {text[i : i + RUN] for i in range(len(text) - RUN + 1)}
 
 
 def test_log_requests_are_forwarded_as_they_came(down: HttpDownstream) -> None:

@@ -31,10 +31,10 @@ from otel_ctx.live.gateway import state
 from otel_ctx.live.gateway.delivered import Delivered, key_of
 from otel_ctx.model import LogRecord, Span
 from tests.gateway_rig import SECOND, GatewayRig, HttpDownstream, Reply, chat, ours, plain, request, until
+from tests.prompt_runs import TEXT, runs, strings
 
 CORPUS = Path(__file__).parent / "corpus"
 ROOT = Path(__file__).parent.parent
-RUN = 12  # characters
 
 
 @pytest.fixture
@@ -273,7 +273,6 @@ def test_an_engine_that_was_written_and_read_says_the_same(name: str) -> None:
 
 
 OWN = "".join(path.read_text() for path in sorted((ROOT / "otel_ctx").rglob("*.py")))  # what findings say
-TEXT = 60  # characters from which on a value is text, not a name
 
 
 def words_of(spans: list[Span], logs: list[LogRecord]) -> set[str]:
@@ -287,25 +286,6 @@ def words_of(spans: list[Span], logs: list[LogRecord]) -> set[str]:
             else:
                 names |= runs(text.encode().decode("latin-1"))
     return out - names
-
-
-def strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        try:
-            inside = json.loads(value) if value[:1] in ("[", "{") else None
-        except ValueError:
-            inside = None
-        yield from [value] if inside is None else strings(inside)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from strings(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from strings(each)
-
-
-def runs(text: str) -> set[str]:
-    return {text[i : i + RUN] for i in range(len(text) - RUN + 1)}
 
 
 def test_a_conversation_of_many_turns_is_written() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -22,11 +20,10 @@ from otel_ctx.live.analyzer import Analyzer
 from otel_ctx.live.exporter import ContextSpanExporter
 from otel_ctx.live.settings import LiveSettings
 from otel_ctx.model import Span
+from tests.prompt_runs import TEXT, runs, strings
 
 CORPUS = Path(__file__).parent / "corpus"
 CASES = sorted(p.name for p in CORPUS.iterdir() if (p / "traces.jsonl.gz").exists())
-RUN = 12  # characters
-TEXT = 60  # characters from which on a value is text, not a name
 
 
 class Kept(SpanExporter):
@@ -59,26 +56,6 @@ def sdk_span(s: Span) -> ReadableSpan:
         end_time=s.end_unix_nano,
         instrumentation_scope=InstrumentationScope(s.scope_name or "s", s.scope_version),
     )
-
-
-def strings(value: Any) -> Iterator[str]:
-    """Every string in a value. Of what is JSON, the strings inside: its own keys and names are no prompt."""
-    if isinstance(value, str):
-        try:
-            inside = json.loads(value) if value[:1] in ("[", "{") else None
-        except ValueError:
-            inside = None
-        yield from [value] if inside is None else strings(inside)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from strings(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from strings(each)
-
-
-def runs(text: str) -> set[str]:
-    return {text[i : i + RUN] for i in range(len(text) - RUN + 1)}
 
 
 def found(span: ReadableSpan) -> list[str]:

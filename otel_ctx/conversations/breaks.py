@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Segment, grown
+from otel_ctx.parts.texts import common_prefix
 
 _MEDIA = ("image", "file")  # told apart by a hash of ours: no place in it is one in the prompt
-
-
-def common_prefix(a: str, b: str) -> int:
-    """Length of the common beginning, by halving: a few comparisons of slices, not a loop over characters."""
-    low, high = 0, min(len(a), len(b))
-    if a[:high] == b[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def shared_segments(old: Prompt, new: Prompt) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from otel_ctx.conversations.breaks import common_prefix
 from otel_ctx.conversations.memory import End
 from otel_ctx.model import KIND_INDEX, Call, Chain, Prompt, Relation, Segment
+from otel_ctx.parts.texts import common_prefix
 
 Text = Callable[[str], str | None]
 """A segment's text by digest, None where it is not kept."""

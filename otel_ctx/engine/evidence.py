@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from otel_ctx.calls import accounted_for, with_cut, without_server
-from otel_ctx.conversations import Placed, common_prefix
+from otel_ctx.conversations import Placed
 from otel_ctx.memo import Memo
 from otel_ctx.model import Call, Chain, Segment
+from otel_ctx.parts.texts import common_prefix
 
 _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from otel_ctx.parts.texts import common_prefix
+
 _CONTEXT = 64  # characters of common text in front of a difference that may belong to the value
 _LONGEST = 160  # characters of a value
 _MOST = 64  # values: more is a table that changed
@@ -88,7 +90,7 @@ def recognise(before: str, after: str, start: int) -> Difference:
         changed.append((m, n))
         classes.append(what)
         done_i, done_j = begin_i + len(m.group()), begin_j + len(n.group())
-        same = _common(before[done_i:], after[done_j:])
+        same = common_prefix(before[done_i:], after[done_j:])
         i, j = done_i + same, done_j + same
     if not changed or not _numbers_count(changed, classes):
         return _grown(before, after, start)
@@ -127,21 +129,9 @@ def _value_at(text: str, at: int, done: int) -> tuple[re.Match[str], int] | None
     return None
 
 
-def _common(a: str, b: str) -> int:
-    """Length of the common beginning, by halving."""
-    low, high = 0, min(len(a), len(b)) + 1  # the first ``low`` characters agree; ``high`` is out of reach
-    while high - low > 1:
-        middle = (low + high) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def _grown(before: str, after: str, start: int) -> Difference:
     """The stretch that differs, grown to the ends of the words it cuts through."""
-    tail = _common(before[start:][::-1], after[start:][::-1])
+    tail = common_prefix(before[start:][::-1], after[start:][::-1])
     left = start
     while left > 0 and start - left < _CONTEXT and before[left - 1].isalnum():
         left -= 1
