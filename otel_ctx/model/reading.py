@@ -171,6 +171,13 @@ class Reading:
     gap: bool = False
     provisional: bool = False  # more may still come: the parent is open, content may follow in log records
 
+    @property
+    def unplaced(self) -> bool:
+        """Nothing that was recorded says what the call goes on from: it need not be the first of anything."""
+        seen = self.call.completeness
+        unseen = seen.status in ("usage_only", "none") or bool(seen.lost & {"messages", "head"})
+        return self.previous is None and unseen
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:

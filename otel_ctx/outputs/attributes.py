@@ -54,7 +54,8 @@ def _figures(said: Said) -> Iterator[tuple[str, Value | None]]:
     yield "otelctx.completeness", call.completeness.status
     yield "otelctx.completeness.reasons", call.completeness.reasons
     yield "otelctx.conversation.id", r.conversation
-    yield "otelctx.conversation.turn", r.turn
+    # Neither content nor an id of a conversation says where such a call stands: 1 would be a guess.
+    yield "otelctx.conversation.turn", None if r.unplaced and not call.conversation_hint else r.turn
     yield "otelctx.conversation.relation", r.relation
     yield "otelctx.context.usage", context.usage
     yield "otelctx.context.limit", context.limit
