@@ -720,7 +720,9 @@ def test_numbers_that_cannot_be_right_pass_no_gate(usage: dict[str, Any], told: 
     found = turns(usage)
 
     assert f"{told}." in {f.detail for f in about(found, "usage_inconsistent")}
-    assert {f.title for f in about(found, "usage_inconsistent")} == {"Token numbers of a call cannot be right"}
+    assert {f.title for f in about(found, "usage_inconsistent")} == {
+        "Token numbers of a call cannot be right"
+    }
     assert results(found, **CACHE_GATES) == dict.fromkeys(CACHE_GATES, "not_checked")
 
 

@@ -172,6 +172,11 @@ class Reading:
     provisional: bool = False  # more may still come: the parent is open, content may follow in log records
 
     @property
+    def judged(self) -> bool:
+        """Is it known what the cache gave? Only then ``wasted`` is a verdict, be it 0."""
+        return self.access is not None and self.access.actual is not None
+
+    @property
     def unplaced(self) -> bool:
         """Nothing that was recorded says what the call goes on from: it need not be the first of anything."""
         seen = self.call.completeness

@@ -75,6 +75,7 @@ def _figures(said: Said) -> Iterator[tuple[str, Value | None]]:
             yield "otelctx.cache.read.predicted", access.predicted.read
         if access.optimal is not None:
             yield "otelctx.cache.read.optimal", access.optimal.read
+    if r.judged:
         yield "otelctx.waste.tokens", r.wasted
     if r.cost is not None:
         yield "otelctx.cost.usd", round(r.cost.usd, 8)

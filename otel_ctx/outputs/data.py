@@ -107,7 +107,7 @@ def _access(r: Reading) -> dict[str, Any]:
         "outcome": outcome_of(r),
         "cause": r.cause or None,
         "evidence": r.evidence if r.cause else None,
-        "lost": r.wasted if a else None,
+        "lost": r.wasted if r.judged else None,
         "break": None
         if b is None
         else {"path": b.path, "kind": b.kind, "change": b.change, "char_offset": b.char_offset},

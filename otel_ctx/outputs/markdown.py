@@ -111,7 +111,7 @@ def _row(e: Entry) -> str:
         "–" if e.utilization is None else _plain(percent(e.utilization, 1)),
         "–" if c.headroom_turns is None else f"{int(c.headroom_turns):,}",
         "–" if s.hit_ratio is None else _plain(percent(s.hit_ratio, 1)),
-        f"{s.wasted:,}",
+        _number(s.wasted),
     )
     return f"| {' | '.join(cells)} |"
 

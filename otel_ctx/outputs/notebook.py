@@ -46,7 +46,7 @@ def _parts(analysis: Analysis) -> Iterator[str]:
             _number(e.summary.depth),
             "–" if e.utilization is None else _text(percent(e.utilization, 1)),
             _number(None if e.conversation.headroom_turns is None else int(e.conversation.headroom_turns)),
-            f"{e.summary.wasted:,}",
+            _number(e.summary.wasted),
         )
         for e in entries[:_CONVERSATIONS]
     ]

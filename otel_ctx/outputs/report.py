@@ -243,7 +243,7 @@ def _state(tokens: CacheTokens | None) -> dict[str, int] | None:
 
 
 def _waste(r: Reading) -> dict[str, Any] | None:
-    if r.access is None:
+    if not r.judged:
         return None
     usd = _usd(r.cost.wasted) if r.cost is not None else None
     paid = r.cost.losses if r.cost is not None else {}
@@ -417,7 +417,7 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
 
 def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
     """Lost tokens by cause, None where nothing can be said of any call; in USD over the calls whose price is known."""
-    judged = any(r.access is not None for r in readings)
+    judged = any(r.judged for r in readings)
     by_cause: dict[str, dict[str, Any]] = {}
     for r in readings:
         for cause, tokens in r.losses:

@@ -239,7 +239,7 @@ def _last_depths(readings: Sequence[Reading]) -> float | None:
 
 
 def _waste(readings: Sequence[Reading]) -> float | None:
-    known = [r for r in readings if r.access is not None and r.access.actual is not None]
+    known = [r for r in readings if r.judged]
     return sum(r.wasted for r in known) / len(known) if known else None
 
 

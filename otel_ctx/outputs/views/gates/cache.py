@@ -86,4 +86,4 @@ def _waste(
 
 
 def _accounted(r: Reading) -> bool:
-    return r.call.usage.cache_read is not None or (r.access is not None and r.access.actual is not None)
+    return r.call.usage.cache_read is not None or r.judged
