@@ -12,8 +12,8 @@ from otel_ctx.outputs.report import Inputs, TextOf, build, name_of, segment
 from otel_ctx.outputs.views.composition import Memo, Tile, composition
 from otel_ctx.outputs.views.depth import Depth, depth
 from otel_ctx.outputs.views.prefix_map import STATES, Row, prefix_map
-from otel_ctx.outputs.views.tools import tools
 from otel_ctx.outputs.views.summary import wasted
+from otel_ctx.outputs.views.tools import tools
 from otel_ctx.outputs.views.weight import by_weight
 
 KIND_NAMES = (*KINDS, "other")
