@@ -26,7 +26,7 @@ class Summary:
     wasted: int | None  # None: what the cache gave is not known of any call
     usd: float | None
     wasted_usd: float | None
-    breaks: int
+    breaks: int | None  # None: no call's text was seen
 
 
 def summary(label: str, readings: Sequence[Reading]) -> Summary:
@@ -50,7 +50,7 @@ def summary(label: str, readings: Sequence[Reading]) -> Summary:
         wasted=wasted(readings),
         usd=sum(c.usd for c in priced) if priced else None,
         wasted_usd=sum(r.cost.wasted for r in judged if r.cost is not None) if judged else None,
-        breaks=sum(r.break_ is not None for r in readings),
+        breaks=_sum(int(r.break_ is not None) if r.seen else None for r in readings),
     )
 
 
