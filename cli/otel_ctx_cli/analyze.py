@@ -155,13 +155,15 @@ def command(
     if watch:
         _watch(
             question.paths,
-            lambda: _print(question.narrowed(question.whole(settings)), verbose, show_text=not redact),
+            lambda: _print(
+                question.narrowed(question.whole(settings), show_text=True), verbose, show_text=not redact
+            ),
         )
         return
     whole = question.whole(settings)
     for words in _unused(whole.analysis, question.windows, question.models):
         click.echo(escape(words), err=True)
-    report = question.narrowed(whole)
+    report = question.narrowed(whole, show_text=True)  # each output keeps back what it must
     with no_collector():
         reconcile(report.calls)
         texts = {

@@ -10,6 +10,7 @@ from otel_ctx.model import SEVERITIES, Analysis, Finding
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs, totals
 from otel_ctx.outputs.views.listing import Entry, listing
+from otel_ctx.outputs.views.names import held_back
 from otel_ctx.outputs.views.words import many, percent
 
 _CONVERSATIONS = 10
@@ -19,6 +20,8 @@ _MARKS = {"error": "🔴", "warning": "🟡", "info": "🔵"}
 
 def render(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> str:
     """GitHub's Markdown. Names out of telemetry stand in code, where they mean nothing else."""
+    if not include_text:
+        analysis = held_back(analysis)
     parts = [
         _head(analysis, inputs),
         _findings(analysis, include_text),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -28,6 +27,7 @@ from otel_ctx.model import (
     Savings,
     Segment,
 )
+from otel_ctx.outputs.views.names import held_back, is_word, name_of
 
 SCHEMA = "otelctx.report/1"
 
@@ -56,6 +56,8 @@ class Reconciliation(OtelCtxError):
 
 def build(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> dict[str, Any]:
     """The whole report as plain values. Raises Reconciliation where a sum does not hold."""
+    if not include_text:
+        analysis = held_back(analysis)
     readings = analysis.readings
     known = {r.call.id: r for r in readings}
     shown = analysis.text if include_text else None
@@ -164,12 +166,9 @@ def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict
     }
 
 
-_WORD = re.compile(r"[\w.:/-]{1,80}")
-
-
 def _error(error: str, text: TextOf | None) -> str:
     """The type of an error. A message may quote the prompt: it is text."""
-    return error if not error or text is not None or _WORD.fullmatch(error) else "error"
+    return error if not error or text is not None or is_word(error) else "error"
 
 
 def _usage(c: Call) -> dict[str, Any]:
@@ -297,11 +296,6 @@ _ROLES = frozenset({
     "system", "developer", "user", "human", "assistant", "model", "ai", "tool", "function", "tool_result", "tool-call",
     "tool-response", "thinking",
 })  # fmt: skip
-
-
-def name_of(name: str, with_text: bool = False) -> str:
-    """A tool's name; what has not the form of one may be prompt text that strayed."""
-    return name if not name or with_text or _WORD.fullmatch(name) else "(no name)"
 
 
 def segment(s: Segment, text: TextOf | None) -> dict[str, Any]:

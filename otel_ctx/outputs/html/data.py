@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from otel_ctx.model import KINDS, Analysis, Conversation, Reading, Segment
-from otel_ctx.outputs.report import Inputs, TextOf, build, name_of, segment
+from otel_ctx.outputs.report import Inputs, TextOf, build, segment
 from otel_ctx.outputs.views.composition import Memo, Tile, composition
 from otel_ctx.outputs.views.depth import Depth, depth
+from otel_ctx.outputs.views.names import held_back, name_of
 from otel_ctx.outputs.views.prefix_map import STATES, Row, prefix_map
 from otel_ctx.outputs.views.summary import wasted
 from otel_ctx.outputs.views.tools import tools
@@ -49,6 +50,8 @@ _BOUNDS = Bounds()
 
 def page(analysis: Analysis, inputs: Inputs, *, redact: bool = False, bounds: Bounds = _BOUNDS) -> Page:
     """Everything the page shows. With ``redact`` no prompt text is in it. Raises Reconciliation as the report does."""
+    if redact:
+        analysis = held_back(analysis)
     report = build(analysis, inputs, include_text=not redact)
     calls = report["calls"]
     numbers = {c["id"]: i for i, c in enumerate(calls)}

@@ -10,7 +10,7 @@ from otel_ctx.model import Analysis, Band, Conversation, Finding, Reading
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.text.layout import Style, many, spans_of
-from otel_ctx.outputs.views import selection
+from otel_ctx.outputs.views import names, selection
 
 URGENCY: Mapping[Band, int] = {"exceeded": 0, "critical": 1, "low": 2, "unknown": 3, "ok": 4}
 BAND_STYLES: Mapping[Band, Style] = {
@@ -64,6 +64,8 @@ class View:
 
 
 def view(analysis: Analysis, inputs: Inputs, width: int, verbose: int, show_text: bool) -> View:
+    if not show_text:
+        analysis = names.held_back(analysis)
     readings = {r.call.id: r for r in analysis.readings}
     found: dict[str, list[Finding]] = {}
     for finding in analysis.findings:
