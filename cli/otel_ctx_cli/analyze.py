@@ -148,7 +148,7 @@ def command(
         check_target(path, question.paths, option)
 
     from otel_ctx.outputs.escape import escape
-    from otel_ctx.outputs.report import reconcile
+    from otel_ctx.outputs.views.kinds import reconcile
 
     accepted = _accepted(baseline_path)
     settings = question.settings(ignore)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from otel_ctx.model import Finding, Reading, Role, Said
-from otel_ctx.outputs.report import by_kind, outcome_of
+from otel_ctx.outputs.report import outcome_of
+from otel_ctx.outputs.views.kinds import by_kind
 
 Value = bool | int | float | str | tuple[str, ...]
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from otel_ctx.model import SEVERITIES, Analysis, Finding
 from otel_ctx.outputs.escape import escape
-from otel_ctx.outputs.report import Inputs, totals
+from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.views.listing import Entry, listing
 from otel_ctx.outputs.views.names import held_back
+from otel_ctx.outputs.views.totals import totals
 from otel_ctx.outputs.views.words import many, percent
 
 _CONVERSATIONS = 10
