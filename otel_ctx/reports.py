@@ -24,6 +24,7 @@ from otel_ctx.inputs import Batch, Skipped, Store, read
 from otel_ctx.model import Analysis, Conversation, Finding, NotChecked, Reading
 from otel_ctx.outputs.report import Inputs, Source
 from otel_ctx.outputs.views.gates import Verdict, gates_of, judge
+from otel_ctx.outputs.views.names import held_back
 from otel_ctx.outputs.views.selection import Selection, select
 from otel_ctx.outputs.views.summary import Summary, summary
 
@@ -110,6 +111,11 @@ class Report:
     def text(self, digest: str) -> str | None:
         """A segment's text by its digest; None where it is not kept."""
         return self.analysis.text(digest)
+
+    def held_back(self) -> Report:
+        """The same with a digest where a name of a service, an agent or a model has not the form of one, or is a piece of
+        a prompt: what is shown wherever no prompt text may be."""
+        return replace(self, analysis=held_back(self.analysis))
 
     # ---- as something to read
 

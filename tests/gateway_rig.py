@@ -26,7 +26,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from prometheus_client.parser import text_string_to_metric_families
 
-from otel_ctx.live.gateway.config import GatewayConfig, Given, config_of
+from otel_ctx.live.gateway.config import GatewayConfig, config_of
+from otel_ctx.live.gateway.config_file import Given
 from otel_ctx.live.gateway.run import Gateway
 from otel_ctx.live.gateway.signals import SIGNALS
 from otel_ctx.model import Span

@@ -75,7 +75,8 @@ def test_the_figures_are_those_of_the_report(
         assert got["otelctx.completeness"] == call["completeness"]["status"]
         assert list(got.get("otelctx.completeness.reasons", ())) == call["completeness"]["reasons"]  # type: ignore[arg-type]
         assert got["otelctx.conversation.id"] == call["conversation"]
-        assert got["otelctx.conversation.turn"] == call["turn"]
+        placed = not s.reading.unplaced or s.reading.call.conversation_hint
+        assert got.get("otelctx.conversation.turn") == (call["turn"] if placed else None)
         assert got["otelctx.conversation.relation"] == call["relation"]
         for name in ("usage", "limit", "utilization", "headroom", "headroom_turns", "growth"):
             assert got.get(f"otelctx.context.{name}") == call["context"][name]
@@ -179,6 +180,34 @@ def test_what_is_not_known_is_left_out_and_what_is_zero_is_not(settled: Callable
         "otelctx.context.headroom",
     }
     assert zero["otelctx.context.headroom"] == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "lost", "previous", "hint", "turn"),
+    [
+        ("usage_only", {"messages"}, None, "", None),
+        ("none", {"messages"}, None, "", None),
+        ("partial", {"head"}, None, "", None),
+        ("partial", {"tools"}, None, "", 1),
+        ("full", set(), None, "", 1),
+        ("usage_only", {"messages"}, None, "session-7", 1),
+        ("usage_only", {"messages"}, f"{1:032x}:{2:016x}", "", 1),
+    ],
+)
+def test_a_call_that_could_not_be_placed_has_no_turn(
+    status: Any,
+    lost: set[str],
+    previous: str | None,
+    hint: str,
+    turn: int | None,
+    settled: Callable[[str], list[Said]],
+) -> None:
+    said = settled("oi-anthropic")[0]
+    seen = replace(said.reading.call.completeness, status=status, lost=frozenset(lost))
+    call = replace(said.reading.call, completeness=seen, conversation_hint=hint)
+    told = replace(said, reading=replace(said.reading, call=call, previous=previous, turn=1))
+
+    assert attributes(told, "primary").get("otelctx.conversation.turn") == turn
 
 
 @pytest.mark.parametrize("provisional", [True, False])

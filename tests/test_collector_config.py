@@ -19,7 +19,8 @@ import jsonschema
 import pytest
 import yaml
 
-from otel_ctx.live.gateway.config import config_of, read_file
+from otel_ctx.live.gateway.config import config_of
+from otel_ctx.live.gateway.config_file import read_file
 from otel_ctx.outputs.metrics import METRICS, TABLE, VALUES, Metric, prometheus_name
 from otel_ctx_cli.monitoring.alerts import ALERTS, GROUPS, RECORDS
 from otel_ctx_cli.monitoring.boards import BOARDS as TABLED

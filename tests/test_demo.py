@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from otel_ctx.engine import Engine
 from otel_ctx.inputs import read
 from otel_ctx.model import Analysis, Reading
-from otel_ctx.outputs.report import by_kind
+from otel_ctx.outputs.views.kinds import by_kind
 from otel_ctx_cli.main import main
 
 ROOT = Path(__file__).parent.parent

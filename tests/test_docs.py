@@ -27,7 +27,8 @@ from click.testing import CliRunner
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from otel_ctx.live.gateway.config import config_of, read_file
+from otel_ctx.live.gateway.config import config_of
+from otel_ctx.live.gateway.config_file import read_file
 from otel_ctx_cli.main import main
 from otel_ctx_cli.project import project
 from tests.example_scripts import run_example

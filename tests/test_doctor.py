@@ -314,6 +314,50 @@ def test_a_library_that_nobody_knows_is_named(tmp_path: Path) -> None:
     assert "No model call" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("selector", "calls", "scopes"),
+    [
+        ("--service support-agent-js", 8, 1),
+        ("--service larkspur-support", 24, 1),
+        ("--conversation 1", 8, 1),
+        ("--conversation 2 --turn 3-4", 2, 1),
+        ("--trace 21fd34bb", 2, 1),
+        ("--model claude*", 8, 1),
+        ("--since 2026-01-01", 32, 2),
+    ],
+)
+def test_it_is_asked_like_every_command(selector: str, calls: int, scopes: int) -> None:
+    demo = CORPUS.parent.parent / "examples" / "support-agent.otlp.jsonl.gz"
+    result = CliRunner().invoke(main, ["doctor", str(demo), *selector.split(), "--json", "-"])
+    found = json.loads(result.stdout)["libraries"]
+
+    assert (len(found), sum(library["calls"] for library in found)) == (scopes, calls)
+    for library in found:
+        assert all(n <= library["calls"] for n in library["gives"].values())
+        assert all(w["calls"] <= library["calls"] for w in library["withholds"])
+
+
+def test_an_agent_that_is_not_there_is_exit_code_2() -> None:
+    run = CliRunner().invoke(
+        main, ["doctor", str(CORPUS / "oi-anthropic" / "traces.jsonl.gz"), "--agent", "nobody"]
+    )
+
+    assert run.exit_code == 2
+    assert "nobody" in run.stderr
+
+
+def test_of_one_call_with_two_tellers_both_are_named() -> None:
+    path = CORPUS / "both-otel-genai-anthropic+sdk-native-content" / "traces.jsonl.gz"
+    run = CliRunner().invoke(main, ["doctor", str(path), "--turn", "2", "--json", "-"])
+    found = json.loads(run.stdout)["libraries"]
+
+    assert [(library["calls"], library["told_again"]) for library in found] in (
+        [(1, 0), (0, 1)],
+        [(0, 1), (1, 0)],
+    )
+    assert all(any(w["lost"] == "double" for w in library["withholds"]) for library in found)
+
+
 def test_no_prompt_text_in_either() -> None:
     texts = [
         analysis.text(s.digest)

@@ -11,6 +11,7 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -603,7 +604,7 @@ USED = [
 ]  # fmt: skip
 
 
-def turns(usage: Mapping[str, int | None], *, used: bool = False, **more: Any) -> Analysis:
+def turns(usage: Mapping[str, Any], *, used: bool = False, **more: Any) -> Analysis:
     """Three turns of one conversation; ``used``: a tool was called in the first of them."""
     prompts = [
         [
@@ -666,6 +667,31 @@ def test_no_tools_where_the_numbers_leave_no_room_for_them() -> None:
     assert last.completeness.status == "full"
 
 
+@pytest.mark.parametrize(
+    ("input_tokens", "result"),
+    [(None, "not_checked"), (400, "not_checked"), (0, "pass")],
+    ids=["no numbers", "room for tools", "no room"],
+)
+def test_that_no_tool_was_sent_is_believed_where_the_numbers_show_it(
+    input_tokens: int | None, result: str
+) -> None:
+    """That an instrumentation writes tools is no proof: by content or by version it may not."""
+    analyses = [turns({})]
+    if input_tokens is not None:  # above what was seen of the last, and longest, call
+        analyses = [turns({"input_tokens": calls(analyses[0])[-1].prompt.counted + input_tokens})]
+
+    assert results(analyses[0], no_dead_schemas=True) == {"no_dead_schemas": result}
+
+
+def test_a_request_of_no_tools_has_none() -> None:
+    whole = turns({})
+    logged = replace(
+        whole, readings=tuple(replace(r, call=replace(r.call, record="request")) for r in whole.readings)
+    )
+
+    assert results(logged, no_dead_schemas=True) == {"no_dead_schemas": "pass"}
+
+
 CACHE_GATES = {"min_hit_ratio": 0.5, "max_waste": 0, "max_waste_usd": 0.0}
 
 
@@ -681,15 +707,22 @@ CACHE_GATES = {"min_hit_ratio": 0.5, "max_waste": 0, "max_waste_usd": 0.0}
             "input -5 is negative",
         ),
         (
+            {"input_tokens": "many", "output_tokens": 9},
+            "input is recorded as text, not as a number of tokens",
+        ),
+        (
             {"input_tokens": 100, "output_tokens": 9, "cache_read.input_tokens": -100},
             "cache read -100 is negative",
         ),
     ],
 )
-def test_numbers_that_contradict_themselves_pass_no_gate(usage: dict[str, int | None], told: str) -> None:
+def test_numbers_that_cannot_be_right_pass_no_gate(usage: dict[str, Any], told: str) -> None:
     found = turns(usage)
 
     assert f"{told}." in {f.detail for f in about(found, "usage_inconsistent")}
+    assert {f.title for f in about(found, "usage_inconsistent")} == {
+        "Token numbers of a call cannot be right"
+    }
     assert results(found, **CACHE_GATES) == dict.fromkeys(CACHE_GATES, "not_checked")
 
 

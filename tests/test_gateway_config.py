@@ -11,16 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from otel_ctx.errors import SettingError
-from otel_ctx.live.gateway.config import (
-    Address,
-    Forward,
-    GatewayConfig,
-    Given,
-    config_of,
-    forward_of,
-    read_file,
-    settings,
-)
+from otel_ctx.live.gateway.config import GatewayConfig, config_of, settings
+from otel_ctx.live.gateway.config_file import Given, read_file
+from otel_ctx.live.gateway.forwards import Forward, forward_of
+from otel_ctx.live.gateway.values import Address
 from otel_ctx_cli.main import main
 
 FULL = """

@@ -21,7 +21,8 @@ import zstandard
 
 from otel_ctx.errors import SettingError
 from otel_ctx.live.gateway.bodies import TooLargeError, unpack
-from otel_ctx.live.gateway.config import Given, config_of, described
+from otel_ctx.live.gateway.config import config_of, described
+from otel_ctx.live.gateway.config_file import Given
 from tests.gateway_rig import (
     WAIT,
     GatewayRig,

@@ -261,7 +261,9 @@ def test_redacted_names_of_tools_are_names() -> None:
         return sorted(name for name, *_ in held["c0"]["tools"])
 
     assert b"confidential" not in render(analysis, INPUTS, redact=True)
-    assert names(redact=True) == ["(no name)", "look_up"]
+    first, second = names(redact=True)
+    assert re.fullmatch(r"\(no name [0-9a-f]{8}\)", first)
+    assert second == "look_up"
     assert names(redact=False) == ["look_up", "please summarise the confidential memo"]
 
 

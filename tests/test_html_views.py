@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from otel_ctx.engine import Engine, Settings
 from otel_ctx.inputs import read
 from otel_ctx.model import Analysis, CacheTokens, Conversation, Reading, Span
-from otel_ctx.outputs.report import by_kind
 from otel_ctx.outputs.views.composition import Memo, Tile, composition
 from otel_ctx.outputs.views.depth import depth
+from otel_ctx.outputs.views.kinds import by_kind
 from otel_ctx.outputs.views.prefix_map import Row, Stretch, prefix_map, row
 from tests import html_reports
 from tests.html_reports import text

@@ -12,7 +12,8 @@ import pytest
 from otel_ctx.engine import Engine, Settings
 from otel_ctx.model import KINDS, Analysis, LogRecord, Reading, Span
 from otel_ctx.outputs import report
-from otel_ctx.outputs.report import Inputs, Reconciliation, Source, build, by_kind, dumps, reconcile
+from otel_ctx.outputs.report import Inputs, Source, build, dumps
+from otel_ctx.outputs.views.kinds import Reconciliation, by_kind, reconcile
 
 SECOND = 1_000_000_000
 BASE = 1_764_500_000 * SECOND

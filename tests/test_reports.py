@@ -15,7 +15,8 @@ import otel_ctx
 from otel_ctx.errors import InputError, SettingError
 from otel_ctx.outputs import notebook
 from otel_ctx.outputs.markdown import render as markdown
-from otel_ctx.outputs.report import Inputs, totals
+from otel_ctx.outputs.report import Inputs
+from otel_ctx.outputs.views.totals import totals
 from tests.test_terminal_golden import wide_spans
 from tests.test_text import Builder
 

@@ -15,7 +15,7 @@ import otel_ctx
 from otel_ctx.errors import SettingError
 from otel_ctx.model import Analysis
 from otel_ctx.outputs.report import Inputs, build
-from otel_ctx.outputs.views.selection import Selection, narrowed, select, since, turns
+from otel_ctx.outputs.views.selection import Selection, mark, narrowed, select, since, turns
 from otel_ctx.outputs.views.sides import difference, last_two, side, whole
 
 ROOT = Path(__file__).parent.parent
@@ -193,6 +193,30 @@ def test_a_mark_whose_end_is_all_digits_is_no_turn() -> None:
 
     assert len(side(digits, "#abcd1234:1234").readings) == 8
     assert [r.turn for r in side(digits, "#abcd1234:1234:5").readings] == [5]
+
+
+@pytest.mark.parametrize(
+    ("id_", "shown"),
+    [
+        (JS, "#21fd34bb:059e"),
+        ("1ac071f1-4926-4c9f-bea8-59c3c5fd175f:msg_01XFDUDYJgAACzvnptvvoYEL", "#1ac071f1:oYEL"),
+        ("1ac071f1-4926-4c9f-bea8-59c3c5fd175f:resp_0002_1300", "#1ac071f1:1300"),
+        ("/var/log/requests.jsonl.gz:1", "#/log/requests.jsonl.gz:1"),
+        ("a.json:12", "#a.json:12"),
+    ],
+)
+def test_a_mark_tells_a_conversation_from_its_neighbours_and_finds_it(id_: str, shown: str) -> None:
+    """What begins alike in every id (``msg_``, the folder of a file) is no mark."""
+    one, other = analysis().conversations
+    readings = tuple(
+        replace(r, conversation=id_) if r.conversation == one.id else r for r in analysis().readings
+    )
+    named = replace(analysis(), conversations=(replace(one, id=id_), other), readings=readings)
+
+    assert mark(id_) == shown
+    assert len(select(named, Selection(conversation=(shown,))).readings) == 8
+    assert len(side(named, shown).readings) == 8
+    assert [r.turn for r in side(named, f"{shown}:5").readings] == [5]
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,17 @@ DIFFS = {
 }
 
 
+GATES = "--max-context 60k --max-growth 500 --stable-prefix --no-eviction --no-dead-schemas --min-hit-ratio 0.9 --max-waste 100"
+ASKED: dict[str, tuple[str, tuple[str, ...], str]] = {  # golden: command, cases of the corpus, the rest
+    "check-sessions": ("check", ("oi-anthropic-sessions",), GATES),
+    "check-unseen": ("check", ("otel-openai-v2-chat-legacy-off",), GATES),
+    "compare-better": ("compare", ("oi-anthropic-bust", "oi-anthropic"), ""),
+    "compare-unseen": ("compare", ("oi-anthropic", "oi-openai-chat-hidemessages"), ""),
+    "watch-sessions": ("watch", ("oi-anthropic-sessions",), "--plain"),
+    "watch-unseen": ("watch", ("otel-openai-v2-chat-legacy-off",), "--plain"),
+}
+
+
 def test_there_are_ten() -> None:
     assert len(DUMPS) == 10
     assert all(p.exists() for paths in DUMPS.values() for p in paths)
@@ -127,7 +138,17 @@ def shown(dump: str, width: int, *, colour: bool) -> str:
         )
 
 
-def run(arguments: Sequence[str], width: int, *, colour: bool) -> str:
+def asked(name: str, width: int) -> str:
+    """What a command that judges, compares or follows prints."""
+    command, cases, rest = ASKED[name]
+    with TemporaryDirectory() as folder, chdir(folder):
+        for case in cases:
+            Path(f"{case}.gz").write_bytes((CORPUS / case / "traces.jsonl.gz").read_bytes())
+        arguments = [command, *(f"{case}.gz" for case in cases), *rest.split()]
+        return run(arguments, width, colour=False, codes=(0, 1) if command == "check" else (0,))
+
+
+def run(arguments: Sequence[str], width: int, *, colour: bool, codes: Sequence[int] = (0,)) -> str:
     colours = {"FORCE_COLOR": "1", "NO_COLOR": None} if colour else {"NO_COLOR": "1", "FORCE_COLOR": None}
     result = CliRunner().invoke(
         main,
@@ -135,7 +156,7 @@ def run(arguments: Sequence[str], width: int, *, colour: bool) -> str:
         env={"COLUMNS": str(width), "OTELCTX_DEBUG": None, **colours},
         prog_name="otelctx",
     )
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in codes, result.output
     return f"$ otelctx {' '.join(arguments)}\n{result.stdout}\n"
 
 
@@ -149,6 +170,22 @@ def test_terminal(dump: str, width: int, golden: Callable[[str, object], None]) 
 @pytest.mark.parametrize("dump", DUMPS)
 def test_terminal_with_colours(dump: str, width: int, golden: Callable[[str, object], None]) -> None:
     golden(f"terminal/{dump}.{width}.ansi.gz", shown(dump, width, colour=True))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_judged_compared_and_followed(
+    name: str, width: int, golden: Callable[[str, object], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tired(_: float) -> None:
+        raise KeyboardInterrupt  # as by Ctrl-C, once all was shown
+
+    monkeypatch.setattr("otel_ctx_cli.watching.time.sleep", tired)
+    text = asked(name, width)
+
+    if not name.startswith("watch"):  # which writes a log: a line for each call, however long
+        assert not [line for line in text.split("\n") if cells(line) > width and not line.startswith("$ ")]
+    golden(f"terminal/{name}.{width}.txt", text)
 
 
 # ---- laws

@@ -279,6 +279,17 @@ def test_a_conversation_says_how_full_it_is_and_how_soon_full() -> None:
     assert "joined: began before this input · 2 gaps: calls between are missing" in text
 
 
+@pytest.mark.parametrize(
+    ("turns", "words"), [(0.2, "less than one turn"), (0.9, "less than one turn"), (1.9, "about 1 turn")]
+)
+def test_room_for_part_of_a_turn_is_less_than_one(turns: float, words: str) -> None:
+    b = Builder()
+    context = {"limit": 10_000, "headroom": 200, "headroom_turns": turns, "growth": 340.0, "band": "critical"}
+    b.converse(b.call("a:1", usage=Usage(input=9_800), context=context))
+
+    assert f"200 left, {words}, growing 340 a turn" in shown(b.analysis())
+
+
 def test_a_window_is_never_drawn_full_before_it_is() -> None:
     b = Builder()
     b.converse(b.call("a:1", usage=Usage(input=9_999), context={"limit": 10_000}))

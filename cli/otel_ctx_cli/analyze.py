@@ -148,20 +148,22 @@ def command(
         check_target(path, question.paths, option)
 
     from otel_ctx.outputs.escape import escape
-    from otel_ctx.outputs.report import reconcile
+    from otel_ctx.outputs.views.kinds import reconcile
 
     accepted = _accepted(baseline_path)
     settings = question.settings(ignore)
     if watch:
         _watch(
             question.paths,
-            lambda: _print(question.narrowed(question.whole(settings)), verbose, show_text=not redact),
+            lambda: _print(
+                question.narrowed(question.whole(settings), show_text=True), verbose, show_text=not redact
+            ),
         )
         return
     whole = question.whole(settings)
     for words in _unused(whole.analysis, question.windows, question.models):
         click.echo(escape(words), err=True)
-    report = question.narrowed(whole)
+    report = question.narrowed(whole, show_text=True)  # each output keeps back what it must
     with no_collector():
         reconcile(report.calls)
         texts = {

@@ -45,13 +45,15 @@ class Question:
         with no_collector():
             return Report(*analysed(self.paths, self.format, self.contents, settings or self.settings()))
 
-    def narrowed(self, report: Report) -> Report:
+    def narrowed(self, report: Report, *, show_text: bool = False) -> Report:
+        """What is selected of it; ``show_text``: it goes where prompt text may be shown."""
         from otel_ctx.outputs.views.selection import select
 
-        return replace(report, analysis=select(report.analysis, self.selection))
+        chosen = replace(report, analysis=select(report.analysis, self.selection))
+        return chosen if show_text else chosen.held_back()
 
-    def report(self) -> Report:
-        return self.narrowed(self.whole())
+    def report(self, *, show_text: bool = False) -> Report:
+        return self.narrowed(self.whole(), show_text=show_text)
 
 
 def question_options(command: Callable[..., Any], paths: str = "PATH...") -> Callable[..., Any]:

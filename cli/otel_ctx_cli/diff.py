@@ -63,8 +63,9 @@ def command(
     from otel_ctx.outputs.views.sides import difference
     from otel_ctx_cli.terminal import width
 
-    old, new, text = _sides(replace(question, paths=paths), sides)
-    found = difference(old, new, text, show_text=include_text or not redact)
+    shows = include_text or not redact
+    old, new, text = _sides(replace(question, paths=paths), sides, shows)
+    found = difference(old, new, text, show_text=shows)
     tell(
         json_path,
         lambda: dumps(data.diff(found, include_text=include_text)),
@@ -97,11 +98,11 @@ def _is_path(word: str) -> bool:
     return word == "-" or Path(word).exists()
 
 
-def _sides(question: Question, sides: Sequence[str]) -> tuple[Side, Side, Text]:
+def _sides(question: Question, sides: Sequence[str], show_text: bool) -> tuple[Side, Side, Text]:
     from otel_ctx.outputs.views.sides import last_two, side, whole
 
     if not sides and len(question.paths) == 2:
-        old, new = (replace(question, paths=(path,)).report() for path in question.paths)
+        old, new = (replace(question, paths=(path,)).report(show_text=show_text) for path in question.paths)
 
         def text(digest: str) -> str | None:
             found = new.text(digest)
@@ -110,7 +111,7 @@ def _sides(question: Question, sides: Sequence[str]) -> tuple[Side, Side, Text]:
         names = [Path(path).name for path in question.paths]
         return whole(old.analysis, names[0]), whole(new.analysis, names[1]), text
     everything = question.whole()
-    chosen = question.narrowed(everything).analysis
+    chosen = question.narrowed(everything, show_text=show_text).analysis
     if not sides:
         return *last_two(chosen), everything.text
     old_side, new_side = (side(chosen, given, everything.analysis) for given in sides)

@@ -79,7 +79,7 @@ def command(
     from otel_ctx.outputs.text.view import view
     from otel_ctx_cli.terminal import width
 
-    report = question.report()
+    report = question.report(show_text=include_text or not redact)
     least = _SEVERITIES.index(severity) if severity else len(_SEVERITIES)
     found = ordered([
         f

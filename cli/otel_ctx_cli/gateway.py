@@ -49,7 +49,8 @@ def command(file: str | None, check: bool, **flags: Any) -> None:
     --token-file or the environment variable OTELCTX_GATEWAY_TOKEN.
     """
     try:
-        from otel_ctx.live.gateway.config import Given, config_of, described, read_file
+        from otel_ctx.live.gateway.config import config_of, described
+        from otel_ctx.live.gateway.config_file import Given, read_file
 
         given = read_file(file) if file else {}
         given |= {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -38,30 +38,6 @@ def formats(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 def one_of(value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise click.BadParameter(f"{value!r} is not known. It can be: {', '.join(known)}.")
-
-
-def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """PATH…, --format and --contents, for a function that takes ``paths``, ``format_`` and ``contents``."""
-    for option in (
-        click.option(
-            "--contents",
-            metavar="FOLDER",
-            multiple=True,
-            type=click.Path(exists=True, file_okay=False),
-            help="Where contents lie that records only refer to (uploads, raw bodies). The folders of the inputs are "
-            "searched by themselves.",
-        ),
-        click.option(
-            "--format",
-            "format_",
-            metavar="NAME",
-            callback=formats,
-            help=f"The format of the input: {', '.join(FORMATS)}. [default: told by its content]",
-        ),
-        click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path()),
-    ):
-        command = option(command)
-    return command
 
 
 # ---- reading

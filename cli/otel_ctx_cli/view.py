@@ -31,7 +31,7 @@ def command(question: Question, output: str | None, no_open: bool, redact: bool)
     """
     if output is not None:
         writable(Path(output), question.paths, "-o")
-    report = question.report()
+    report = question.report(show_text=not redact)
     with no_collector():
         data = report.to_html(redact=redact, title=named(question.paths)).encode()
     path = Path(output) if output is not None else _temporary()

@@ -143,6 +143,8 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
             reasons -= {"value_cut", "message_cut", "unparsable"}
     if tools is not None and "schema_missing" not in tools.reasons:
         reasons -= {"schema_missing"}
+    if not any("guessed" in s.reasons for s in (span, messages, tools, system) if s is not None):
+        reasons -= {"guessed"}  # what a record seemed to hold was told for sure elsewhere
     chain = messages.messages if messages is not None else span.messages
     said = {
         name: getattr(t, name)

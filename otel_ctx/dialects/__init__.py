@@ -64,6 +64,7 @@ LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (
     gemini_cli.read_log,
     codex.read_log,
     genai_events.read_log,
+    generic.read_log,
 )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import NamedTuple
 
 from otel_ctx.calls import Told
 from otel_ctx.findings import Lost, fix_for_double, gaps, switch_of
@@ -37,20 +38,50 @@ class _Share:
     others: set[str] = field(default_factory=set)  # scopes that tell of the same calls
 
 
-def libraries(told: Iterable[Told], calls: Iterable[Call], rules: Rules) -> tuple[Library, ...]:
-    """``told``: everything that was told; ``calls``: what it was folded to, as it was judged. The libraries are in the order
-    of their names."""
+class _Record(NamedTuple):
+    """Something that was told, without what it told."""
+
+    id: str
+    key: _Key
+    dialect: str
+    role: str
+    gives: tuple[str, ...]
+
+
+class Libraries:
+    """The libraries of some calls, in the order of their names. ``told``: everything that was told; ``calls``: what it was
+    folded to, as it was judged."""
+
+    def __init__(self, told: Iterable[Told], calls: Iterable[Call], rules: Rules) -> None:
+        self._records = [
+            _Record(t.id, _key_of(t), t.telling.dialect, t.telling.role, tuple(_given(t, rules)))
+            for t in told
+        ]
+        self._calls = tuple(calls)
+        self._rules = rules
+
+    def of_all(self) -> tuple[Library, ...]:
+        return _libraries(self._records, self._calls, self._rules)
+
+    def of(self, ids: Container[str]) -> tuple[Library, ...]:
+        """Those that tell of these calls, by what they tell of them."""
+        calls = [call for call in self._calls if call.id in ids]
+        spans = {f"{span.trace_id}:{span.span_id}" for call in calls for span in call.spans}
+        return _libraries([r for r in self._records if r.id in spans], calls, self._rules)
+
+
+def _libraries(records: Iterable[_Record], calls: Iterable[Call], rules: Rules) -> tuple[Library, ...]:
     shares: dict[_Key, _Share] = defaultdict(_Share)
     whose: dict[str, _Key] = {}
-    for t in told:
-        share = shares[_key_of(t)]
-        share.dialects.add(t.telling.dialect)
-        if t.telling.role != "content":
-            whose[t.id] = _key_of(t)
-        if t.telling.role == "aggregate":
+    for record in records:
+        share = shares[record.key]
+        share.dialects.add(record.dialect)
+        if record.role != "content":
+            whose[record.id] = record.key
+        if record.role == "aggregate":
             share.sums += 1
         else:
-            share.gives.update(_given(t, rules))
+            share.gives.update(record.gives)
     for call in calls:
         own = call.scope, call.scope_version
         shares[own].calls.append(call)

@@ -11,7 +11,7 @@ from otel_ctx.calls import fold
 from otel_ctx.cost import lifetimes, savings_of
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
-from otel_ctx.engine.libraries import libraries
+from otel_ctx.engine.libraries import Libraries
 from otel_ctx.engine.settings import Settings
 from otel_ctx.findings import as_it_stands, gather, hindsight, ranked, unknown_dialects
 from otel_ctx.model import Analysis, Conversation, Finding, LogRecord, NotChecked, Reading, Span
@@ -56,6 +56,7 @@ class Engine:
                 ignored[finding.kind] += len(finding.calls)
             else:
                 findings += (finding,)
+        libraries = Libraries(intake.told.values(), [r.call for r in readings], intake.rules)
         return Analysis(
             readings=readings,
             conversations=tuple(_with_savings(judge.conversations(), readings, told, intake.rules)),
@@ -68,7 +69,8 @@ class Engine:
             foreign=foreign,
             text=intake.texts.get,
             ignored=tuple(sorted(ignored.items())),
-            libraries=libraries(intake.told.values(), [r.call for r in readings], intake.rules),
+            libraries=libraries.of_all(),
+            libraries_of=libraries.of,
         )
 
 

@@ -47,7 +47,8 @@ def _of_gaps(step: Step, kind: str) -> Iterator[Finding]:
 
 
 def usage_inconsistent(step: Step) -> Iterator[Finding]:
-    """Token numbers that contradict each other, on one span or between a parent's sum and its calls."""
+    """Token numbers that cannot be right: unreadable, beyond any model, at odds with each other, with the text or with a
+    parent's sum."""
     fix = "Compare with the provider's own usage, then upgrade the instrumentation or report it there."
     more_text = _more_text_than_input(step)
     for words in (*step.call.usage.conflicts, *((more_text,) if more_text else ())):
@@ -55,7 +56,7 @@ def usage_inconsistent(step: Step) -> Iterator[Finding]:
             step,
             "usage_inconsistent",
             "warning",
-            "Token numbers of a call contradict each other",
+            "Token numbers of a call cannot be right",
             words,
             fix,
             "reported",

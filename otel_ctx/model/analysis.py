@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from otel_ctx.model.reading import Finding, NotChecked, Reading, Savings
@@ -59,6 +59,10 @@ class Library:
     withholds: tuple[Withheld, ...]
 
 
+def _none_of(_: Container[str]) -> tuple[Library, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
     """Everything that was said. ``text`` gives a segment's text by digest while it is kept."""
@@ -77,3 +81,6 @@ class Analysis:
     text: Callable[[str], str | None]
     ignored: tuple[tuple[str, int], ...] = ()  # (kind, calls) of findings that the settings leave out
     libraries: tuple[Library, ...] = ()
+    libraries_of: Callable[[Container[str]], tuple[Library, ...]] = (
+        _none_of  # the same of some calls, by their ids
+    )

@@ -30,7 +30,7 @@ class Usage:
     semantics: Literal["inclusive", "exclusive"] | None = None  # of the numbers as they arrived
     semantics_evidence: str = ""
     cache_implied: bool = False  # a 0 of the cache that the dialect leaves out: nobody wrote it
-    conflicts: tuple[str, ...] = ()  # both numbers of each contradiction, in words
+    conflicts: tuple[str, ...] = ()  # what cannot be right of the numbers that were told, in words
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,22 @@ class Reading:
     gap: bool = False
     provisional: bool = False  # more may still come: the parent is open, content may follow in log records
 
+    @property
+    def seen(self) -> bool:
+        """Is any of the prompt's text here? Without it nothing can be said of what changed."""
+        return self.call.completeness.status not in ("usage_only", "none")
+
+    @property
+    def judged(self) -> bool:
+        """Is it known what the cache gave? Only then ``wasted`` is a verdict, be it 0."""
+        return self.access is not None and self.access.actual is not None
+
+    @property
+    def unplaced(self) -> bool:
+        """Nothing that was recorded says what the call goes on from: it need not be the first of anything."""
+        cut = bool(self.call.completeness.lost & {"messages", "head"})
+        return self.previous is None and (cut or not self.seen)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from otel_ctx.model import Finding, Reading, Role, Said
-from otel_ctx.outputs.report import by_kind, outcome_of
+from otel_ctx.outputs.report import outcome_of
+from otel_ctx.outputs.views.kinds import by_kind
 
 Value = bool | int | float | str | tuple[str, ...]
 
@@ -54,7 +55,8 @@ def _figures(said: Said) -> Iterator[tuple[str, Value | None]]:
     yield "otelctx.completeness", call.completeness.status
     yield "otelctx.completeness.reasons", call.completeness.reasons
     yield "otelctx.conversation.id", r.conversation
-    yield "otelctx.conversation.turn", r.turn
+    # Neither content nor an id of a conversation says where such a call stands: 1 would be a guess.
+    yield "otelctx.conversation.turn", None if r.unplaced and not call.conversation_hint else r.turn
     yield "otelctx.conversation.relation", r.relation
     yield "otelctx.context.usage", context.usage
     yield "otelctx.context.limit", context.limit
@@ -74,6 +76,7 @@ def _figures(said: Said) -> Iterator[tuple[str, Value | None]]:
             yield "otelctx.cache.read.predicted", access.predicted.read
         if access.optimal is not None:
             yield "otelctx.cache.read.optimal", access.optimal.read
+    if r.judged:
         yield "otelctx.waste.tokens", r.wasted
     if r.cost is not None:
         yield "otelctx.cost.usd", round(r.cost.usd, 8)

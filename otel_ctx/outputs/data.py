@@ -5,15 +5,16 @@ unless it is asked for; missing is null."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from otel_ctx.model import Analysis, CacheTokens, Conversation, Finding, Reading, Segment
-from otel_ctx.outputs.report import conversation_of, finding_of, name_of, outcome_of
+from otel_ctx.outputs.report import conversation_of, finding_of, outcome_of
 from otel_ctx.outputs.views.changes import Changes, Figure
 from otel_ctx.outputs.views.compare import Row
 from otel_ctx.outputs.views.gates import Verdict
 from otel_ctx.outputs.views.listing import Entry
+from otel_ctx.outputs.views.names import held_back, name_of, shown
 from otel_ctx.outputs.views.prefix_map import prefix_map
 from otel_ctx.outputs.views.sides import Difference, Side
 from otel_ctx.outputs.views.summary import Summary
@@ -107,7 +108,7 @@ def _access(r: Reading) -> dict[str, Any]:
         "outcome": outcome_of(r),
         "cause": r.cause or None,
         "evidence": r.evidence if r.cause else None,
-        "lost": r.wasted if a else None,
+        "lost": r.wasted if r.judged else None,
         "break": None
         if b is None
         else {"path": b.path, "kind": b.kind, "change": b.change, "char_offset": b.char_offset},
@@ -119,6 +120,9 @@ def _cache_tokens(tokens_: CacheTokens | None) -> dict[str, int] | None:
 
 
 def findings(found: Sequence[Finding], analysis: Analysis, *, include_text: bool = False) -> dict[str, Any]:
+    if not include_text:
+        analysis = held_back(replace(analysis, findings=tuple(found)))
+        found = analysis.findings
     return {
         "schema": "otelctx.findings/1",
         "findings": [finding_of(f, include_text) for f in found],
@@ -168,7 +172,7 @@ def _side(side: Side, numbers: Summary) -> dict[str, Any]:
     return {
         "calls": [r.call.id for r in side.readings],
         "conversations": list(dict.fromkeys(r.conversation for r in side.readings)),
-        "models": list(numbers.models),
+        "models": list(map(shown, numbers.models)),
         "shown": side.shown.call.id,
         "turn": side.shown.turn,
         "totals": _summary(numbers),

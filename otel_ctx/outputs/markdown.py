@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from otel_ctx.model import SEVERITIES, Analysis, Finding
 from otel_ctx.outputs.escape import escape
-from otel_ctx.outputs.report import Inputs, totals
+from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.views.listing import Entry, listing
+from otel_ctx.outputs.views.names import held_back
+from otel_ctx.outputs.views.totals import totals
 from otel_ctx.outputs.views.words import many, percent
 
 _CONVERSATIONS = 10
@@ -19,6 +21,8 @@ _MARKS = {"error": "🔴", "warning": "🟡", "info": "🔵"}
 
 def render(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> str:
     """GitHub's Markdown. Names out of telemetry stand in code, where they mean nothing else."""
+    if not include_text:
+        analysis = held_back(analysis)
     parts = [
         _head(analysis, inputs),
         _findings(analysis, include_text),
@@ -111,7 +115,7 @@ def _row(e: Entry) -> str:
         "–" if e.utilization is None else _plain(percent(e.utilization, 1)),
         "–" if c.headroom_turns is None else f"{int(c.headroom_turns):,}",
         "–" if s.hit_ratio is None else _plain(percent(s.hit_ratio, 1)),
-        f"{s.wasted:,}",
+        _number(s.wasted),
     )
     return f"| {' | '.join(cells)} |"
 

@@ -21,7 +21,8 @@ from typing import Literal, get_args
 from otel_ctx.findings.kinds import KINDS as FINDING_KINDS
 from otel_ctx.findings.kinds import severity_of
 from otel_ctx.model import KINDS, SEVERITIES, Band, Evidence, Reading, Said, Status, Usage
-from otel_ctx.outputs.report import by_kind, outcome_of
+from otel_ctx.outputs.report import outcome_of
+from otel_ctx.outputs.views.kinds import by_kind
 
 SERVICE, VERSION = "source_service", "source_version"  # of the app that made the call, not of who tells
 PROVIDER, MODEL = "gen_ai.provider.name", "gen_ai.request.model"

@@ -8,6 +8,7 @@ from html import escape as html_escape
 from otel_ctx.model import SEVERITIES, Analysis
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.views.listing import listing
+from otel_ctx.outputs.views.names import held_back
 from otel_ctx.outputs.views.summary import summary
 from otel_ctx.outputs.views.words import many, percent
 
@@ -19,7 +20,7 @@ _LEFT = ' style="text-align:left"'
 
 def render(analysis: Analysis) -> str:
     """A fragment for ``_repr_html_``."""
-    return "".join(_parts(analysis))
+    return "".join(_parts(held_back(analysis)))
 
 
 def _parts(analysis: Analysis) -> Iterator[str]:
@@ -46,7 +47,7 @@ def _parts(analysis: Analysis) -> Iterator[str]:
             _number(e.summary.depth),
             "–" if e.utilization is None else _text(percent(e.utilization, 1)),
             _number(None if e.conversation.headroom_turns is None else int(e.conversation.headroom_turns)),
-            f"{e.summary.wasted:,}",
+            _number(e.summary.wasted),
         )
         for e in entries[:_CONVERSATIONS]
     ]

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import orjson
 
-from otel_ctx.errors import OtelCtxError
 from otel_ctx.model import (
-    KINDS,
     Analysis,
     CacheTokens,
     Call,
-    Chain,
     Context,
     Conversation,
     Cost,
@@ -28,6 +23,9 @@ from otel_ctx.model import (
     Savings,
     Segment,
 )
+from otel_ctx.outputs.views.kinds import reconcile
+from otel_ctx.outputs.views.names import held_back, is_word, name_of
+from otel_ctx.outputs.views.totals import rounded_usd, totals
 
 SCHEMA = "otelctx.report/1"
 
@@ -50,12 +48,10 @@ class Inputs:
     skipped: tuple[tuple[str, str], ...]
 
 
-class Reconciliation(OtelCtxError):
-    """The sums of a report do not add up: it is not printed. A fault of ours, never of the input."""
-
-
 def build(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> dict[str, Any]:
     """The whole report as plain values. Raises Reconciliation where a sum does not hold."""
+    if not include_text:
+        analysis = held_back(analysis)
     readings = analysis.readings
     known = {r.call.id: r for r in readings}
     shown = analysis.text if include_text else None
@@ -164,12 +160,9 @@ def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict
     }
 
 
-_WORD = re.compile(r"[\w.:/-]{1,80}")
-
-
 def _error(error: str, text: TextOf | None) -> str:
     """The type of an error. A message may quote the prompt: it is text."""
-    return error if not error or text is not None or _WORD.fullmatch(error) else "error"
+    return error if not error or text is not None or is_word(error) else "error"
 
 
 def _usage(c: Call) -> dict[str, Any]:
@@ -243,11 +236,11 @@ def _state(tokens: CacheTokens | None) -> dict[str, int] | None:
 
 
 def _waste(r: Reading) -> dict[str, Any] | None:
-    if r.access is None:
+    if not r.judged:
         return None
-    usd = _usd(r.cost.wasted) if r.cost is not None else None
+    usd = rounded_usd(r.cost.wasted) if r.cost is not None else None
     paid = r.cost.losses if r.cost is not None else {}
-    by_cause = {cause: {"tokens": n, "usd": _usd(paid.get(cause))} for cause, n in r.losses}
+    by_cause = {cause: {"tokens": n, "usd": rounded_usd(paid.get(cause))} for cause, n in r.losses}
     return {"tokens": r.wasted, "usd": usd, "by_cause": by_cause}
 
 
@@ -255,17 +248,12 @@ def _cost(c: Cost | None) -> dict[str, Any] | None:
     if c is None:
         return None
     return {
-        "usd": _usd(c.usd),
-        "usd_low": _usd(c.low),
-        "usd_high": _usd(c.high),
+        "usd": rounded_usd(c.usd),
+        "usd_low": rounded_usd(c.low),
+        "usd_high": rounded_usd(c.high),
         "method": c.method,
-        "parts": {name: _usd(usd) for name, usd in c.parts.items()},
+        "parts": {name: rounded_usd(usd) for name, usd in c.parts.items()},
     }
-
-
-def _usd(value: float | None) -> float | None:
-    """A hundred-millionth of a dollar is less than any token costs."""
-    return None if value is None else round(value, 8)
 
 
 def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict[str, Any]:
@@ -297,11 +285,6 @@ _ROLES = frozenset({
     "system", "developer", "user", "human", "assistant", "model", "ai", "tool", "function", "tool_result", "tool-call",
     "tool-response", "thinking",
 })  # fmt: skip
-
-
-def name_of(name: str, with_text: bool = False) -> str:
-    """A tool's name; what has not the form of one may be prompt text that strayed."""
-    return name if not name or with_text or _WORD.fullmatch(name) else "(no name)"
 
 
 def segment(s: Segment, text: TextOf | None) -> dict[str, Any]:
@@ -351,26 +334,7 @@ def conversation_of(c: Conversation) -> dict[str, Any]:
 def _savings(s: Savings | None) -> dict[str, Any] | None:
     if s is None:
         return None
-    return {"tokens": s.tokens, "usd": _usd(s.usd), "share": round(s.share, 4), "lifetime": s.lifetime}
-
-
-def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | None:
-    """What all would save with their findings fixed. A session is a conversation with those that it began. None where
-    one of them is there in part only."""
-    known = [c.savings for c in conversations if c.savings is not None]
-    if not known or any(c.part for c in conversations):
-        return None
-    usd, spent = math.fsum(s.usd for s in known), math.fsum(s.spent for s in known)
-    sessions = sum(c.parent is None for c in conversations)
-    each = usd / sessions if sessions else None
-    return {
-        "tokens": sum(s.tokens for s in known),
-        "usd": _usd(usd),
-        "share": round(usd / spent, 4) if spent else 0.0,
-        "sessions": sessions,
-        "usd_per_session": _usd(each),
-        "usd_per_1000_sessions": _usd(1000 * each) if each is not None else None,
-    }
+    return {"tokens": s.tokens, "usd": rounded_usd(s.usd), "share": round(s.share, 4), "lifetime": s.lifetime}
 
 
 def finding_of(f: Finding, include_text: bool) -> dict[str, Any]:
@@ -383,114 +347,9 @@ def finding_of(f: Finding, include_text: bool) -> dict[str, Any]:
         "calls": list(f.calls),
         "path": f.path or None,
         "tokens": f.tokens,
-        "usd": _usd(f.usd),
+        "usd": rounded_usd(f.usd),
         "evidence": f.evidence,
     }
     if include_text:
         out["excerpt"] = f.excerpt or None
     return out
-
-
-def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -> dict[str, Any]:
-    """Sums over calls. A number that no call reports is null; ``reported_by`` says how many calls the sums rest on."""
-    by_status: dict[str, int] = {"full": 0, "partial": 0, "usage_only": 0, "none": 0}
-    for r in readings:
-        by_status[r.call.completeness.status] += 1
-    starts = [r.call.start_unix_nano for r in readings if r.call.start_unix_nano]
-    return {
-        "calls": len(readings),
-        "errors": sum(r.call.status == "error" for r in readings),
-        "conversations": len(conversations),
-        "completeness": by_status,
-        "usage": {
-            k: _sum(getattr(r.call.usage, k) for r in readings)
-            for k in ("input", "cache_read", "cache_write", "output", "reasoning")
-        },
-        "waste": _total_waste(readings),
-        "cost": _total_cost(readings),
-        "savings": _total_savings(conversations),
-        "reported_by": sum(r.call.usage.input is not None for r in readings),
-        "start_unix_nano": min(starts, default=None),
-        "end_unix_nano": max((r.call.end_unix_nano for r in readings), default=None),
-    }
-
-
-def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
-    """Lost tokens by cause, None where nothing can be said of any call; in USD over the calls whose price is known."""
-    judged = any(r.access is not None for r in readings)
-    by_cause: dict[str, dict[str, Any]] = {}
-    for r in readings:
-        for cause, tokens in r.losses:
-            sums = by_cause.setdefault(cause, {"tokens": 0, "usd": None})
-            sums["tokens"] += tokens
-            if r.cost is not None:
-                sums["usd"] = (sums["usd"] or 0.0) + r.cost.losses.get(cause, 0.0)
-    for sums in by_cause.values():
-        sums["usd"] = _usd(sums["usd"])
-    known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
-    return {
-        "tokens": sum(c["tokens"] for c in by_cause.values()) if judged or not readings else None,
-        "usd": _usd(math.fsum(known)) if known else None,
-        "by_cause": dict(sorted(by_cause.items(), key=lambda item: (-item[1]["tokens"], item[0]))),
-    }
-
-
-def _total_cost(readings: Sequence[Reading]) -> dict[str, Any]:
-    costs = [r.cost for r in readings if r.cost is not None]
-    if not costs:
-        return {"usd": None, "usd_low": None, "usd_high": None, "saved_usd": None, "priced_calls": 0}
-    return {
-        "usd": _usd(math.fsum(c.usd for c in costs)),
-        "usd_low": _usd(math.fsum(c.low for c in costs)),
-        "usd_high": _usd(math.fsum(c.high for c in costs)),
-        "saved_usd": _usd(math.fsum(c.saved for c in costs)),
-        "priced_calls": len(costs),
-    }
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [v for v in values if v is not None]
-    return sum(known) if known else None
-
-
-def by_kind(r: Reading) -> dict[str, int]:
-    """Counted tokens by kind of segment; what no segment accounts for is ``other`` (never below 0)."""
-    sums = dict(zip(KINDS, r.call.prompt.messages.tokens_by_kind, strict=True))
-    for s in (*r.call.prompt.tools, *r.call.prompt.system):
-        sums[s.kind] += s.tokens or 0
-    out: dict[str, int] = {k: v for k, v in sums.items() if v}
-    scaled = {k: round(v * r.tokens.factor) for k, v in out.items()}
-    if r.call.usage.input is not None:
-        other = r.call.usage.input - sum(scaled.values())
-        if other > 0:
-            scaled["other"] = other
-    return scaled
-
-
-def reconcile(readings: Sequence[Reading]) -> None:
-    """Sums by kind = sums by segment = what the call says it counted; counted + unaccounted = reported input."""
-    for r in readings:
-        prompt, chain = r.call.prompt, r.call.prompt.messages
-        if r.tokens.method == "unmeasured":
-            continue
-        by_segment = sum(s.tokens or 0 for s in (*prompt.tools, *prompt.system)) + _new_tokens(chain)
-        if by_segment != r.tokens.counted:
-            raise Reconciliation(
-                f"{r.call.id}: segments hold {by_segment:,} tokens, the call {r.tokens.counted:,}"
-            )
-        reported = r.call.usage.input
-        if (
-            reported is not None
-            and r.tokens.unaccounted is not None
-            and r.tokens.counted + r.tokens.unaccounted != reported
-        ):
-            raise Reconciliation(
-                f"{r.call.id}: {r.tokens.counted:,} + {r.tokens.unaccounted:,} is not {reported:,}"
-            )
-
-
-def _new_tokens(chain: Chain) -> int:
-    """Tokens of a chain, counted anew for what is new in it and taken from the sums of what it extends."""
-    base = chain.base
-    below = sum(base.tokens_by_kind) if base is not None else 0
-    return below + sum(s.tokens or 0 for s in chain.new)

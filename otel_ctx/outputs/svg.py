@@ -10,6 +10,7 @@ from html import escape as quoted
 from otel_ctx.model import KINDS, Analysis, Conversation
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.views.depth import Depth, depth
+from otel_ctx.outputs.views.names import held_back
 from otel_ctx.outputs.views.prefix_map import STATES, Row, State, prefix_map
 from otel_ctx.outputs.views.weight import by_weight
 
@@ -53,8 +54,11 @@ _PATTERNS = (
 
 def draw(analysis: Analysis, conversation: Conversation | None = None) -> bytes:
     """``conversation``, or the one that lost the most: an SVG as UTF-8."""
+    analysis = held_back(analysis)
     readings = {r.call.id: r for r in analysis.readings}
-    if conversation is None:
+    if conversation is not None:
+        conversation = next((c for c in analysis.conversations if c.id == conversation.id), conversation)
+    else:
         heaviest = by_weight(analysis.conversations, readings)
         if not heaviest:
             return _document(

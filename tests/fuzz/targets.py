@@ -27,8 +27,9 @@ from otel_ctx.errors import OtelCtxError
 from otel_ctx.inputs import Batch, format_names, read
 from otel_ctx.model import Analysis, Span
 from otel_ctx.outputs.escape import escape
-from otel_ctx.outputs.report import Inputs, build, dumps, reconcile
+from otel_ctx.outputs.report import Inputs, build, dumps
 from otel_ctx.outputs.text import doctor, plain, render
+from otel_ctx.outputs.views.kinds import reconcile
 from tests.fuzz.records import CANARY, HOLDERS, Choices, edited, planted
 
 SECONDS = 10.0  # of CPU, of one input; instrumented code is several times slower than it is

@@ -6,9 +6,11 @@ where it says that it is one, or where it names a model and has tokens or messag
 none, and agents and chains repeat the calls below them.
 
 One way: ``names`` and ``values`` say what each attribute is, ``seen`` gathers it, ``prompt`` and ``usage`` choose among what
-is told twice, ``reader`` makes the telling.
+is told twice, ``reader`` makes the telling. ``records`` does the
+same for log records of unknown events.
 """
 
 from otel_ctx.dialects.generic.reader import read
+from otel_ctx.dialects.generic.records import read_log
 
-__all__ = ["read"]
+__all__ = ["read", "read_log"]

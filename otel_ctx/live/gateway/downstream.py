@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 
 from otel_ctx.live.gateway.answers import INTERNAL, LATE, Answer, later, of_grpc, of_http
-from otel_ctx.live.gateway.config import Forward
+from otel_ctx.live.gateway.forwards import Forward
 from otel_ctx.live.gateway.signals import Signal
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import grpc
 import grpc.aio
 
 from otel_ctx.live.gateway.answers import Answer, later, refused
-from otel_ctx.live.gateway.config import Address, GatewayConfig
+from otel_ctx.live.gateway.config import GatewayConfig
 from otel_ctx.live.gateway.guard import NO, allowed
 from otel_ctx.live.gateway.relay import Relay
 from otel_ctx.live.gateway.signals import METRICS, SIGNALS, Signal
+from otel_ctx.live.gateway.values import Address
 
 _DETAILS = "grpc-status-details-bin"
 _STREAMS = 100  # requests at once on one connection

@@ -11,10 +11,10 @@ from google.protobuf.message import DecodeError
 
 from otel_ctx.live.faults import survive
 from otel_ctx.live.gateway.answers import INTERNAL, Answer, later
-from otel_ctx.live.gateway.config import Forward
 from otel_ctx.live.gateway.counters import Counters
 from otel_ctx.live.gateway.desk import Desk
 from otel_ctx.live.gateway.downstream import Downstream
+from otel_ctx.live.gateway.forwards import Forward
 from otel_ctx.live.gateway.signals import METRICS, Signal
 from otel_ctx.live.gateway.wire import parts
 from otel_ctx.live.instruments import Instruments

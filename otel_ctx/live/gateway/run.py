@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from otel_ctx.engine import LiveEngine
 from otel_ctx.live.faults import survive
 from otel_ctx.live.gateway import admin, http_server
-from otel_ctx.live.gateway.config import Address, GatewayConfig
+from otel_ctx.live.gateway.config import GatewayConfig
 from otel_ctx.live.gateway.counters import Counters
 from otel_ctx.live.gateway.delivered import Delivered
 from otel_ctx.live.gateway.desk import TICK, Desk
@@ -34,6 +34,7 @@ from otel_ctx.live.gateway.nearest import Nearest
 from otel_ctx.live.gateway.relay import Relay, Room
 from otel_ctx.live.gateway.signals import SIGNALS
 from otel_ctx.live.gateway.state import StateError, Store
+from otel_ctx.live.gateway.values import Address
 from otel_ctx.live.instruments import Instruments
 from otel_ctx.model import Said
 from otel_ctx.rules import load

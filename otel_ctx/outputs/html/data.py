@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from otel_ctx.model import KINDS, Analysis, Conversation, Reading, Segment
-from otel_ctx.outputs.report import Inputs, TextOf, build, name_of, segment
+from otel_ctx.outputs.report import Inputs, TextOf, build, segment
 from otel_ctx.outputs.views.composition import Memo, Tile, composition
 from otel_ctx.outputs.views.depth import Depth, depth
+from otel_ctx.outputs.views.names import held_back, name_of
 from otel_ctx.outputs.views.prefix_map import STATES, Row, prefix_map
+from otel_ctx.outputs.views.summary import wasted
 from otel_ctx.outputs.views.tools import tools
 from otel_ctx.outputs.views.weight import by_weight
 
@@ -48,6 +50,8 @@ _BOUNDS = Bounds()
 
 def page(analysis: Analysis, inputs: Inputs, *, redact: bool = False, bounds: Bounds = _BOUNDS) -> Page:
     """Everything the page shows. With ``redact`` no prompt text is in it. Raises Reconciliation as the report does."""
+    if redact:
+        analysis = held_back(analysis)
     report = build(analysis, inputs, include_text=not redact)
     calls = report["calls"]
     numbers = {c["id"]: i for i, c in enumerate(calls)}
@@ -122,11 +126,11 @@ def _services(analysis: Analysis) -> list[dict[str, Any]]:
             "calls": len(own),
             "errors": sum(r.call.status == "error" for r in own),
             "input": sum(inputs) if inputs else None,
-            "wasted": sum(r.wasted for r in own),
+            "wasted": wasted(own),
             "usd": round(sum(costs), 8) if costs else None,
             "fullest": max((r.context.utilization for r in own if r.context.utilization is not None), default=None),
         })  # fmt: skip
-    return sorted(out, key=lambda s: (-s["wasted"], -(s["usd"] or 0), s["name"]))
+    return sorted(out, key=lambda s: (-(s["wasted"] or 0), -(s["usd"] or 0), s["name"]))
 
 
 def _summary(
@@ -144,7 +148,7 @@ def _summary(
         "parent": numbers.get(c.parent or ""),
         "calls": _numbered(c.calls, numbers),
         "errors": sum(r.call.status == "error" for r in own),
-        "wasted": sum(r.wasted for r in own),
+        "wasted": wasted(own),
         "usd": round(sum(costs), 8) if costs else None,
         "start": min((r.call.start_unix_nano for r in own if r.call.start_unix_nano), default=0) // 1_000_000,
         "detailed": detailed,

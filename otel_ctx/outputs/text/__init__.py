@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from otel_ctx.model import Analysis
 from otel_ctx.outputs.escape import escape
-from otel_ctx.outputs.report import Inputs, totals
+from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.text.breaks import breaks
 from otel_ctx.outputs.text.cache import cache
 from otel_ctx.outputs.text.conversations import conversations
@@ -32,6 +32,7 @@ from otel_ctx.outputs.text.layout import (
 )
 from otel_ctx.outputs.text.view import View, view
 from otel_ctx.outputs.text.window import window
+from otel_ctx.outputs.views.totals import totals
 
 __all__ = ["MIN_WIDTH", "Line", "Run", "Style", "plain", "render"]
 

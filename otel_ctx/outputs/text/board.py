@@ -24,6 +24,7 @@ from otel_ctx.outputs.text.layout import (
 )
 from otel_ctx.outputs.text.view import BAND_STYLES
 from otel_ctx.outputs.views.board import Row
+from otel_ctx.outputs.views.names import shown
 
 _EACH = 2  # lines of a conversation
 _AROUND = 4  # lines above and below
@@ -81,7 +82,7 @@ def _row(r: Row, named: str, room: int, width: int) -> Iterator[Line]:
 
 
 def _name(r: Row) -> str:
-    named = " › ".join(filter(None, (r.service, r.agent))) or r.model or r.conversation[:8]
+    named = " › ".join(map(shown, filter(None, (r.service, r.agent)))) or shown(r.model) or r.conversation[:8]
     return escape(named)
 
 
@@ -89,7 +90,8 @@ def call(r: Reading) -> Line:
     """One call, on one line."""
     c, at = r.context, moment(r.call.start_unix_nano)
     share = percent(c.usage or 0, c.limit) if c.limit and c.usage is not None else NOTHING
-    named = " › ".join(filter(None, (r.call.service, r.call.agent))) or r.call.model or NOTHING
+    told = " › ".join(map(shown, filter(None, (r.call.service, r.call.agent))))
+    named = told or shown(r.call.model) or NOTHING
     runs: list[str | Run] = [
         Run(f"{at:%H:%M:%S}  " if at else "", "dim"),
         Run(escape(named), "strong"),

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from otel_ctx.model import Break, Reading, Relation, Segment
 from otel_ctx.outputs.escape import cells, escape
-from otel_ctx.outputs.report import name_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
     Line,
@@ -23,6 +22,7 @@ from otel_ctx.outputs.text.layout import (
     paragraph,
 )
 from otel_ctx.outputs.text.view import View
+from otel_ctx.outputs.views.names import name_of
 from otel_ctx.parts import masked_at
 
 _SHOWN = 4

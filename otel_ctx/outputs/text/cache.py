@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from otel_ctx.model import Outcome, Reading
-from otel_ctx.outputs.report import outcome_of, totals
+from otel_ctx.outputs.report import outcome_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
     NOTHING,
@@ -22,6 +22,7 @@ from otel_ctx.outputs.text.layout import (
     usd,
 )
 from otel_ctx.outputs.text.view import View
+from otel_ctx.outputs.views.totals import totals
 
 _INDENT = 2
 _NAME = 34

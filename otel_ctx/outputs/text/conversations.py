@@ -178,12 +178,12 @@ def _headroom(context: Context) -> str:
         pace = f"growing {number(round(growth))} a turn" if growth > 0 else "not growing"
     if context.headroom <= 0:
         return f"nothing left, {pace}"
-    turns = f", about {_turns_left(context.headroom_turns)}" if context.headroom_turns is not None else ""
+    turns = f", {_turns_left(context.headroom_turns)}" if context.headroom_turns is not None else ""
     return f"{number(context.headroom)} left{turns}, {pace}"
 
 
 def _turns_left(turns: float) -> str:
-    return many(int(turns), "turn") if turns >= 1 else "half a turn" if turns >= 0.5 else "no turn"
+    return f"about {many(int(turns), 'turn')}" if turns >= 1 else "less than one turn"
 
 
 def _small_print(conversation: Conversation, last: Reading) -> Iterator[str]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from otel_ctx.model import Segment
 from otel_ctx.outputs.escape import cells, escape
-from otel_ctx.outputs.report import name_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
     DOT,
@@ -33,6 +32,7 @@ from otel_ctx.outputs.text.layout import (
 from otel_ctx.outputs.text.table import Cell, Column, table
 from otel_ctx.outputs.views.compare import Change, Comparison, Row
 from otel_ctx.outputs.views.edits import Edit
+from otel_ctx.outputs.views.names import name_of
 from otel_ctx.outputs.views.sides import Difference, Side
 from otel_ctx.outputs.views.summary import Summary
 

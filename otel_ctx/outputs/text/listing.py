@@ -52,7 +52,7 @@ def _listing(view: View, entries: Sequence[Entry], numbers: Mapping[str, int]) -
     yield from table(_COLUMNS, [_row(view, e, numbers) for e in entries], view.width, 0)
     yield BLANK
     calls = sum(e.summary.calls for e in entries)
-    lost = sum(e.summary.wasted for e in entries)
+    lost = sum(e.summary.wasted or 0 for e in entries)
     costs = [e.summary.usd for e in entries if e.summary.usd is not None]
     words = [many(len(entries), "conversation"), many(calls, "call")]
     if lost:

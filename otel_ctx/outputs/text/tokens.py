@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from otel_ctx.model import Kind
 from otel_ctx.outputs.escape import cells, escape
-from otel_ctx.outputs.report import name_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
     NOTHING,
@@ -28,6 +27,7 @@ from otel_ctx.outputs.text.layout import (
 from otel_ctx.outputs.text.table import Cell, Column, table
 from otel_ctx.outputs.text.view import View
 from otel_ctx.outputs.text.window import by_kind_chart
+from otel_ctx.outputs.views.names import name_of
 from otel_ctx.outputs.views.tokens import COLUMNS, AgentTokens, Window
 
 LETTERS: dict[Kind | str, str] = {

@@ -10,6 +10,7 @@ from otel_ctx.model import Analysis, Band, Conversation, Finding, Reading
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.text.layout import Style, many, spans_of
+from otel_ctx.outputs.views import names, selection
 
 URGENCY: Mapping[Band, int] = {"exceeded": 0, "critical": 1, "low": 2, "unknown": 3, "ok": 4}
 BAND_STYLES: Mapping[Band, Style] = {
@@ -63,6 +64,8 @@ class View:
 
 
 def view(analysis: Analysis, inputs: Inputs, width: int, verbose: int, show_text: bool) -> View:
+    if not show_text:
+        analysis = names.held_back(analysis)
     readings = {r.call.id: r for r in analysis.readings}
     found: dict[str, list[Finding]] = {}
     for finding in analysis.findings:
@@ -92,9 +95,7 @@ def some(names: Sequence[str]) -> str:
 
 
 def mark(conversation: Conversation) -> str:
-    """The beginning of the conversation's id, enough to tell it from its neighbours and to search for it."""
-    trace, _, span = conversation.id.partition(":")
-    return escape(f"#{trace[:8]}:{span[:4]}" if span else f"#{trace[-24:]}")
+    return escape(selection.mark(conversation.id))
 
 
 def _turns(turns: Sequence[int]) -> str:

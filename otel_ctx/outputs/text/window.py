@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from otel_ctx.model import Reading, Segment, Tokens
 from otel_ctx.outputs.escape import cells, escape
-from otel_ctx.outputs.report import by_kind, name_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
     DOT,
@@ -25,6 +24,8 @@ from otel_ctx.outputs.text.layout import (
     percent,
 )
 from otel_ctx.outputs.text.view import View
+from otel_ctx.outputs.views.kinds import by_kind
+from otel_ctx.outputs.views.names import name_of
 
 _LARGEST = 5
 _INDENT = 2

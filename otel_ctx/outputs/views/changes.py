@@ -198,8 +198,8 @@ def _figures(before: Sequence[Reading], after: Sequence[Reading], tolerance: flo
         _figure(
             "breaks per call",
             "number",
-            _each(old.breaks, old),
-            _each(new.breaks, new),
+            _breaks(before),
+            _breaks(after),
             lambda b, a: a - b,
             tolerance,
         ),
@@ -239,7 +239,7 @@ def _last_depths(readings: Sequence[Reading]) -> float | None:
 
 
 def _waste(readings: Sequence[Reading]) -> float | None:
-    known = [r for r in readings if r.access is not None and r.access.actual is not None]
+    known = [r for r in readings if r.judged]
     return sum(r.wasted for r in known) / len(known) if known else None
 
 
@@ -248,8 +248,10 @@ def _cost(readings: Sequence[Reading]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _each(value: float, of: Summary) -> float | None:
-    return value / of.calls if of.calls else None
+def _breaks(readings: Sequence[Reading]) -> float | None:
+    """Of each call whose text was seen."""
+    seen = [r for r in readings if r.seen]
+    return sum(r.break_ is not None for r in seen) / len(seen) if seen else None
 
 
 # ---- findings

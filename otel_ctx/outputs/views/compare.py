@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from otel_ctx.model import KINDS, Reading, Segment
-from otel_ctx.outputs.report import by_kind
 from otel_ctx.outputs.views.align import aligned, rising
 from otel_ctx.outputs.views.edits import Edit, common_start, edits
+from otel_ctx.outputs.views.kinds import by_kind
 
 TextOf = Callable[[str], str | None]
 Change = Literal["same", "added", "evicted", "moved", "changed"]

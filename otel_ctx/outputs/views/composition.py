@@ -10,7 +10,7 @@ from typing import NamedTuple
 from squarify import normalize_sizes, squarify
 
 from otel_ctx.model import KIND_INDEX, ZERO, Chain, Reading, Segment
-from otel_ctx.outputs.report import by_kind
+from otel_ctx.outputs.views.kinds import by_kind
 
 _LEAST = 0.002  # of the window: what is smaller is no tile of its own
 

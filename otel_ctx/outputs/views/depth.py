@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_ctx.model import Band, Conversation, Method, Reading
-from otel_ctx.outputs.report import by_kind
+from otel_ctx.outputs.views.kinds import by_kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def _urgency(e: Entry) -> tuple[int, int, int, int]:
     of_findings = 1 if errors else 2 if warnings else 4
     return (
         min(_URGENCY[e.conversation.band], of_findings),
-        -e.summary.wasted,
+        -(e.summary.wasted or 0),
         -(e.summary.depth or 0),
         e.number,
     )
@@ -81,6 +81,6 @@ _KEYS: Mapping[Order, Callable[[Entry], tuple[float, ...]]] = {
     "turns": lambda e: (-e.summary.calls, e.number),
     "depth": lambda e: (-(e.summary.depth or 0), e.number),
     "headroom": _turns_left,
-    "waste": lambda e: (-e.summary.wasted, e.number),
+    "waste": lambda e: (-(e.summary.wasted or 0), e.number),
     "cost": lambda e: (-(e.summary.usd or 0.0), e.number),
 }

@@ -17,6 +17,8 @@ from otel_ctx.errors import SettingError
 from otel_ctx.model import Analysis, Conversation, Finding, Reading
 
 _NAMED = 5  # of what there is, in a message
+_TRACE = re.compile(r"[0-9a-f]{32}")
+_SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHORTEST = 4  # characters of an id that are enough
 _OF_ONE_CALL = ("duplicate_content",)  # kinds whose tokens are those of each call
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -73,6 +75,7 @@ def narrowed(analysis: Analysis, chosen: Sequence[Reading]) -> Analysis:
         conversations=tuple(c for c in conversations if c.calls),
         findings=tuple(f for f in found if f.calls),
         not_checked=tuple(n for n in unchecked if n.calls),
+        libraries=analysis.libraries_of(by_id),
     )
 
 
@@ -158,10 +161,11 @@ def conversations_named(analysis: Analysis, given: str) -> list[Conversation]:
     if given.isdecimal() and 0 < int(given) <= len(every):
         return [every[int(given) - 1]]
     wanted = given.removeprefix("#")
-    trace, _, span = wanted.partition(":")
     found = []
     if len(wanted) >= _SHORTEST:
-        found = [c for c in every if _begins(c.id, wanted, trace, span)]
+        found = [c for c in every if _begins(c.id, wanted)]
+    if not found:
+        found = [c for c in every if mark(c.id) == f"#{wanted}"]
     if not found:
         found = [c for c in every if any(_matches(n, (given,)) for n in (*c.services, *c.agents))]
     if not found:
@@ -169,7 +173,8 @@ def conversations_named(analysis: Analysis, given: str) -> list[Conversation]:
     return found
 
 
-def _begins(id_: str, wanted: str, trace: str, span: str) -> bool:
+def _begins(id_: str, wanted: str) -> bool:
+    trace, _, span = wanted.partition(":")
     if id_.startswith(wanted) or id_.endswith(f"/{wanted}"):
         return True
     own_trace, _, own_span = id_.partition(":")
@@ -190,10 +195,19 @@ def _nearest(every: Sequence[Conversation], given: str) -> str:
 
 
 def label(conversation: Conversation) -> str:
-    """Its names, and the beginning of its id."""
-    trace, _, span = conversation.id.partition(":")
-    mark = f"#{trace[:8]}:{span[:4]}" if span else f"#{trace[-24:]}"
-    return " ".join((*conversation.services[:1], *conversation.agents[:1], mark))
+    """Its names, and its mark."""
+    return " ".join((*conversation.services[:1], *conversation.agents[:1], mark(conversation.id)))
+
+
+def mark(id_: str) -> str:
+    """Of a conversation's id enough to tell it from its neighbours and to ask for it: the beginnings of trace and span; of
+    a session the beginning, of a response in it the end, for all begin with the same letters; of a file the end."""
+    first, _, second = id_.partition(":")
+    if second and _TRACE.fullmatch(first):
+        return f"#{first[:8]}:{second[:4]}"
+    if second and _SESSION.fullmatch(first):
+        return f"#{first[:8]}:{second[-4:]}"
+    return f"#{id_[-24:]}"
 
 
 def turns(given: str) -> tuple[int, int | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from otel_ctx.errors import SettingError
 from otel_ctx.model import Analysis, Conversation, Reading
 from otel_ctx.outputs.views.compare import Comparison, TextOf, compare
-from otel_ctx.outputs.views.selection import conversations_named, label
+from otel_ctx.outputs.views.selection import conversations_named, label, mark
 from otel_ctx.outputs.views.summary import Summary, summary
 
 _TURN = re.compile(r"(.*):(-?\d{1,6})", re.DOTALL)
@@ -110,11 +110,13 @@ def _is_id(analysis: Analysis, given: str) -> bool:
     """A conversation's mark may look like a turn: its end is all digits."""
     wanted = given.removeprefix("#")
     trace, _, span = wanted.partition(":")
+    ids = [c.id for c in analysis.conversations]
+    if f"#{wanted}" in map(mark, ids):
+        return True
     if len(trace) < 4 or len(span) < 4:
         return False
     return any(
-        c.id == wanted or (c.id.startswith(trace) and c.id.partition(":")[2].startswith(span))
-        for c in analysis.conversations
+        id_ == wanted or (id_.startswith(trace) and id_.partition(":")[2].startswith(span)) for id_ in ids
     )
 
 

@@ -23,16 +23,17 @@ class Summary:
     cache_write: int | None
     output: int | None
     hit_ratio: float | None  # read from the cache, of the input of the calls that report it
-    wasted: int
+    wasted: int | None  # None: what the cache gave is not known of any call
     usd: float | None
     wasted_usd: float | None
-    breaks: int
+    breaks: int | None  # None: no call's text was seen
 
 
 def summary(label: str, readings: Sequence[Reading]) -> Summary:
     """``readings`` in the order of their starts."""
     depths = [r.context.usage for r in readings if r.context.usage is not None]
     told = [r.call.usage for r in readings if r.call.usage.input and r.call.usage.cache_read is not None]
+    judged = [r for r in readings if r.judged and r.cost is not None]
     priced = [r.cost for r in readings if r.cost is not None]
     return Summary(
         label=label,
@@ -46,11 +47,16 @@ def summary(label: str, readings: Sequence[Reading]) -> Summary:
         cache_write=_sum(r.call.usage.cache_write for r in readings),
         output=_sum(r.call.usage.output for r in readings),
         hit_ratio=sum(u.cache_read or 0 for u in told) / sum(u.input or 0 for u in told) if told else None,
-        wasted=sum(r.wasted for r in readings),
+        wasted=wasted(readings),
         usd=sum(c.usd for c in priced) if priced else None,
-        wasted_usd=sum(c.wasted for c in priced) if priced else None,
-        breaks=sum(r.break_ is not None for r in readings),
+        wasted_usd=sum(r.cost.wasted for r in judged if r.cost is not None) if judged else None,
+        breaks=_sum(int(r.break_ is not None) if r.seen else None for r in readings),
     )
+
+
+def wasted(readings: Sequence[Reading]) -> int | None:
+    """Tokens billed again; None where what the cache gave is not known of any call."""
+    return _sum(r.wasted if r.judged else None for r in readings)
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_ctx.model import KINDS, Conversation, Reading, Segment
-from otel_ctx.outputs.report import by_kind
+from otel_ctx.outputs.views.kinds import by_kind
 from otel_ctx.outputs.views.summary import Summary, summary
 
 COLUMNS: tuple[str, ...] = (*KINDS, "other")

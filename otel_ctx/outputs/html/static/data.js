@@ -57,7 +57,9 @@ const nameOf = (c) => [(c.services ?? []).slice(0, 2).join(", "), (c.agents ?? [
 /** The beginning of an id, enough to tell it from its neighbours: the terminal has the same. */
 function markOf(c) {
   const colon = c.id.indexOf(":"), trace = colon < 0 ? c.id : c.id.slice(0, colon), span = colon < 0 ? "" : c.id.slice(colon + 1);
-  return span && /^[0-9a-f]{32}$/.test(trace) ? `#${trace.slice(0, 8)}:${span.slice(0, 4)}` : `#${c.id.slice(-24)}`;
+  if (span && /^[0-9a-f]{32}$/.test(trace)) return `#${trace.slice(0, 8)}:${span.slice(0, 4)}`;
+  if (span && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(trace)) return `#${trace.slice(0, 8)}:${span.slice(-4)}`;
+  return `#${c.id.slice(-24)}`;
 }
 const titleOf = (c) => visible(nameOf(c) || "conversation");
 

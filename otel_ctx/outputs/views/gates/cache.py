@@ -76,7 +76,7 @@ def _waste(
         return Found(failed=told, value=total, calls=ids(guilty))
     doubtful = [r for r in scene.readings if r.call.usage.conflicts]
     if doubtful:
-        told = f"{of_all(len(doubtful), scene)}: the numbers that are reported contradict each other"
+        told = f"{of_all(len(doubtful), scene)}: the numbers that are reported cannot be right"
         return Found(unknown=told, value=total, calls=ids(doubtful))
     dark = [r for r in scene.readings if not _refused(r) and not _accounted(r)]
     if dark:
@@ -86,4 +86,4 @@ def _waste(
 
 
 def _accounted(r: Reading) -> bool:
-    return r.call.usage.cache_read is not None or (r.access is not None and r.access.actual is not None)
+    return r.call.usage.cache_read is not None or r.judged

@@ -13,7 +13,7 @@ _LEAST_TRUE = Fraction(
 )  # of an estimate, as in ``otel_ctx.context``: how far a count may be off either way
 
 
-_NO_SIZE = "no input is reported, or in numbers that contradict each other, and the text was not seen whole"
+_NO_SIZE = "no input is reported, or in numbers that cannot be right, and the text was not seen whole"
 
 
 def _size(r: Reading) -> tuple[Fraction, Fraction] | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from otel_ctx.model import Analysis, Conversation, NotChecked, Reading
 from otel_ctx.outputs.views.selection import label
 
-_UNSEEN = ("usage_only", "none")
 NOTHING_FOLLOWS = "no call goes on from another: there is nothing to compare"
 
 
@@ -37,19 +36,7 @@ class Scene:
 
     def unplaced(self) -> list[Reading]:
         """Calls that stand alone only because nothing of them says what they go on from."""
-        return [
-            r
-            for r in self.readings
-            if r.previous is None
-            and (
-                (
-                    r.call.completeness.status in _UNSEEN
-                    and len(self.conversations[r.conversation].calls) == 1
-                    and len(self.whole.readings) > 1
-                )
-                or bool(r.call.completeness.lost & {"messages", "head"})
-            )
-        ]
+        return [r for r in self.readings if r.unplaced]
 
     def at(self, r: Reading) -> str:
         return f"turn {r.turn:,} of {label(self.conversations[r.conversation])}"

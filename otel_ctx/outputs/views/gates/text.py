@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from otel_ctx.calls import accounted_for
 from otel_ctx.findings.hindsight import FEW_CALLS
 from otel_ctx.model import Reading
 from otel_ctx.outputs.views.compare import compare
@@ -100,6 +101,15 @@ def no_dead_schemas(scene: Scene, _: bool) -> Found:
     if few:
         told = f"an agent with tools made fewer than {FEW_CALLS} calls: too few to say that a tool is dead"
         return Found(unknown=told, calls=ids(few))
+    untold = [r for name, calls in agents.items() if not sending[name] for r in calls if not _sent_none(r)]
+    if untold:
+        told = f"{many(len(untold), 'call')} without a tool on record: whether none was sent is not known"
+        return Found(unknown=told, calls=ids(untold))
     return Found(
         passed="every tool was called or spoken of" if any(sending.values()) else "no tools were sent"
     )
+
+
+def _sent_none(r: Reading) -> bool:
+    """A request's own body says so, or the reported input leaves no room for any."""
+    return r.call.record == "request" or accounted_for(r.call.prompt, r.call.usage)

@@ -1,0 +1,95 @@
+"""Sums over calls, as the report has them. A number that no call reports is None; money is that of calls with a known price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from otel_ctx.model import Conversation, Reading
+
+
+def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -> dict[str, Any]:
+    """Sums over calls. A number that no call reports is null; ``reported_by`` says how many calls the sums rest on."""
+    by_status: dict[str, int] = {"full": 0, "partial": 0, "usage_only": 0, "none": 0}
+    for r in readings:
+        by_status[r.call.completeness.status] += 1
+    starts = [r.call.start_unix_nano for r in readings if r.call.start_unix_nano]
+    return {
+        "calls": len(readings),
+        "errors": sum(r.call.status == "error" for r in readings),
+        "conversations": len(conversations),
+        "completeness": by_status,
+        "usage": {
+            k: _sum(getattr(r.call.usage, k) for r in readings)
+            for k in ("input", "cache_read", "cache_write", "output", "reasoning")
+        },
+        "waste": _total_waste(readings),
+        "cost": _total_cost(readings),
+        "savings": _total_savings(conversations),
+        "reported_by": sum(r.call.usage.input is not None for r in readings),
+        "start_unix_nano": min(starts, default=None),
+        "end_unix_nano": max((r.call.end_unix_nano for r in readings), default=None),
+    }
+
+
+def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
+    """Lost tokens by cause, None where nothing can be said of any call; in USD over the calls whose price is known."""
+    judged = any(r.judged for r in readings)
+    by_cause: dict[str, dict[str, Any]] = {}
+    for r in readings:
+        for cause, tokens in r.losses:
+            sums = by_cause.setdefault(cause, {"tokens": 0, "usd": None})
+            sums["tokens"] += tokens
+            if r.cost is not None:
+                sums["usd"] = (sums["usd"] or 0.0) + r.cost.losses.get(cause, 0.0)
+    for sums in by_cause.values():
+        sums["usd"] = rounded_usd(sums["usd"])
+    known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
+    return {
+        "tokens": sum(c["tokens"] for c in by_cause.values()) if judged or not readings else None,
+        "usd": rounded_usd(math.fsum(known)) if known else None,
+        "by_cause": dict(sorted(by_cause.items(), key=lambda item: (-item[1]["tokens"], item[0]))),
+    }
+
+
+def _total_cost(readings: Sequence[Reading]) -> dict[str, Any]:
+    costs = [r.cost for r in readings if r.cost is not None]
+    if not costs:
+        return {"usd": None, "usd_low": None, "usd_high": None, "saved_usd": None, "priced_calls": 0}
+    return {
+        "usd": rounded_usd(math.fsum(c.usd for c in costs)),
+        "usd_low": rounded_usd(math.fsum(c.low for c in costs)),
+        "usd_high": rounded_usd(math.fsum(c.high for c in costs)),
+        "saved_usd": rounded_usd(math.fsum(c.saved for c in costs)),
+        "priced_calls": len(costs),
+    }
+
+
+def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | None:
+    """What all would save with their findings fixed. A session is a conversation with those that it began. None where
+    one of them is there in part only."""
+    known = [c.savings for c in conversations if c.savings is not None]
+    if not known or any(c.part for c in conversations):
+        return None
+    usd, spent = math.fsum(s.usd for s in known), math.fsum(s.spent for s in known)
+    sessions = sum(c.parent is None for c in conversations)
+    each = usd / sessions if sessions else None
+    return {
+        "tokens": sum(s.tokens for s in known),
+        "usd": rounded_usd(usd),
+        "share": round(usd / spent, 4) if spent else 0.0,
+        "sessions": sessions,
+        "usd_per_session": rounded_usd(each),
+        "usd_per_1000_sessions": rounded_usd(1000 * each) if each is not None else None,
+    }
+
+
+def rounded_usd(value: float | None) -> float | None:
+    """A hundred-millionth of a dollar is less than any token costs."""
+    return None if value is None else round(value, 8)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if known else None

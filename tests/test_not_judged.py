@@ -1,0 +1,84 @@
+"""Where nothing says what the cache gave, no output says that 0 tokens were billed again."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from otel_ctx import analyze
+from otel_ctx.outputs import data
+from otel_ctx.outputs.html.data import page
+from otel_ctx.outputs.views.listing import listing
+from otel_ctx.reports import Report
+from otel_ctx_cli.main import main
+
+CORPUS = Path(__file__).parent / "corpus"
+UNTOLD = ("anthropic-sdk-default", "oll053-gemini", "otel-openai-v2-chat-legacy-off")
+ORDERS = ("urgency", "start", "turns", "depth", "headroom", "waste", "cost")
+
+
+@cache
+def report(case: str) -> Report:
+    return analyze(CORPUS / case / "traces.jsonl.gz")
+
+
+@pytest.mark.parametrize("case", UNTOLD)
+def test_it_is_null_as_data(case: str) -> None:
+    found = report(case).to_dict()
+    listed = data.conversations(listing(report(case).analysis))["conversations"]
+
+    assert found["calls"]
+    assert {json.dumps(c["waste"]) for c in found["calls"]} == {"null"}
+    assert (found["totals"]["waste"]["tokens"], report(case).totals.wasted) == (None, None)
+    assert report(case).totals.wasted_usd is None
+    assert {c["totals"]["wasted"] for c in listed} == {None}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("case", UNTOLD)
+def test_the_terminal_lists_a_dash(case: str, order: str) -> None:
+    run = CliRunner().invoke(
+        main,
+        ["conversations", str(CORPUS / case / "traces.jsonl.gz"), "--sort", order],
+        env={"COLUMNS": "160", "NO_COLOR": "1"},
+    )
+    header, *rows = run.stdout.split("\n\n")[0].splitlines()
+    at = header.index("lost") + len("lost")
+
+    assert run.exit_code == 0, run.output
+    assert rows
+    assert {row[:at].split()[-1] for row in rows} == {"–"}
+
+
+@pytest.mark.parametrize("case", UNTOLD)
+def test_markdown_and_notebooks_have_a_dash(case: str) -> None:
+    rows = [row for row in report(case).to_md().splitlines() if row.startswith(("| 1 |", "| 2 |"))]
+    last = [
+        row.split("<td")[-1].split(">", 1)[1]
+        for row in report(case)._repr_html_().split("<table>")[1].split("</tr>")[1:-1]
+    ]
+
+    assert rows
+    assert {row.split("|")[-2].strip() for row in rows} == {"–"}
+    assert last
+    assert {cell.split("<")[0] for cell in last} == {"–"}
+
+
+@pytest.mark.parametrize("case", UNTOLD)
+def test_the_page_has_no_number(case: str) -> None:
+    shown = page(report(case).analysis, report(case).inputs).index
+
+    assert {c.get("wasted") for c in shown["conversations"]} == {None}
+    assert {s["wasted"] for s in shown["services"]} == {None}
+
+
+def test_what_was_judged_and_lost_nothing_is_zero() -> None:
+    found = report("oi-anthropic")
+
+    assert found.totals.wasted == 0
+    assert found.to_dict()["totals"]["waste"]["tokens"] == 0
+    assert {s["wasted"] for s in page(found.analysis, found.inputs).index["services"]} == {0}
