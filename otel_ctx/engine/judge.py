@@ -88,7 +88,7 @@ class Judge:
         placed = self._placing.place(self._evidence.of_lengths(call))
         call = self._evidence.of_servers(placed)
         if call is not placed.call:
-            placed = replace(placed, call=call)
+            placed = placed._replace(call=call)
         thread = self._thread(placed.conversation)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]
