@@ -153,7 +153,7 @@ def test_what_was_lost_lies_behind_what_was_read() -> None:
 def test_stretches(tokens: CacheTokens, lost: int, expected: list[tuple[str, int]]) -> None:
     _, second = judged(chat(1, 1, tokens=2000, read=0), chat(2, 2, tokens=2010, read=0))
     assert second.access is not None
-    one = replace(second, wasted=lost, access=replace(second.access, reported=tokens))
+    one = replace(second, wasted=lost, access=second.access._replace(reported=tokens))
 
     assert [tuple(s) for s in row(one).stretches] == expected
 

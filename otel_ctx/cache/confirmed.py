@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from otel_ctx.model import Access, CacheTokens, Diagnosis
 
 _CAUSES = {
@@ -33,8 +31,7 @@ def confirm(access: Access, word: Diagnosis | None, total: int, same_model: bool
     if best is not None and best.read < expected:
         rest = total - expected
         best = CacheTokens(expected, rest if best.write else 0, 0 if best.write else rest)
-    return replace(
-        access,
+    return access._replace(
         optimal=best,
         outcome=access.outcome if access.simulated else "partial" if read else "miss",
         expected=expected,

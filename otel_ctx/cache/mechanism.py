@@ -27,6 +27,9 @@ class Lifetime:
     most: int | None = None
 
 
+_UNPUBLISHED = Lifetime()
+
+
 @dataclass(frozen=True, slots=True)
 class Mechanism:
     style: Style
@@ -42,7 +45,7 @@ class Mechanism:
     @property
     def usual(self) -> Lifetime:
         """Of an entry whose lifetime was not asked for."""
-        return next(iter(self.lifetimes.values()), Lifetime())
+        return next(iter(self.lifetimes.values()), _UNPUBLISHED)
 
     @property
     def longest(self) -> int | None:

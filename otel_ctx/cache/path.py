@@ -83,8 +83,9 @@ class Path:
         kept, new = shared, prompt.since(shared)
         asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0) if drops else 0
         standing = self._thinking() if asked else []
-        stays = sum(s.kind == "thinking" for i, s in enumerate(new, shared) if i >= asked)
-        spoke = asked > 0 and (stays < len(standing) or not standing)
+        spoke = asked > 0
+        if standing:
+            spoke = sum(s.kind == "thinking" for i, s in enumerate(new, shared) if i >= asked) < len(standing)
         standing = standing if spoke else []
         if spoke and self._still(standing, new, shared, asked, total, factor, read):
             asked, standing = 0, []

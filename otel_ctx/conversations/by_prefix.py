@@ -33,7 +33,7 @@ def by_prefix(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | 
         ]
         if not fits:
             continue
-        best = max(fits, key=lambda e: _score(e, call, following))
+        best = fits[0] if len(fits) == 1 else max(fits, key=lambda e: _score(e, call, following))
         if repeated is not None and (best.extended or not _answers(best.call, following)):
             break
         return best, continues_or_forks(best, call, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from otel_ctx.conversations.by_ids import by_group, by_response, by_server, summed_up
 from otel_ctx.conversations.by_overlap import by_overlap, edited
@@ -14,8 +14,7 @@ from otel_ctx.conversations.restore import restored
 from otel_ctx.model import Call, Relation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class Placed(NamedTuple):
     """Where a call belongs.
 
     ``call`` is the call, its lost beginning restored where that could be done; ``previous`` is the call that it continues,

@@ -18,6 +18,7 @@ _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
 _ALIKE = 0.5  # of two texts that have more than this in common one is the other, changed
 _REMEMBERED = 4096
+_SECTIONS = 256
 _NOT_TEXT = ("image", "file", "thinking")
 
 
@@ -34,6 +35,7 @@ class Evidence:
 
     def __init__(self, text: Callable[[str], str | None]) -> None:
         self._text = text
+        self._sections: Memo[int, tuple[tuple[Segment, ...], _Longest]] = Memo(_SECTIONS)
         self._chains: Memo[bytes, _Longest] = Memo(_REMEMBERED)
         self._services: Memo[str, _Longest] = Memo(_REMEMBERED)
         self._served: Memo[tuple[str, str], bool] = Memo(_REMEMBERED)
@@ -45,8 +47,8 @@ class Evidence:
         on the length of values leaves no other trace in plain text. One whose tokens add up was not cut."""
         prompt = call.prompt
         mine = {
-            "tools": self._longest(_Longest(), prompt.tools),
-            "system": self._longest(_Longest(), prompt.system),
+            "tools": self._of_section(prompt.tools),
+            "system": self._of_section(prompt.system),
             "messages": self._of_chain(prompt.messages),
         }
         known = self._services.get(call.service) or _Longest()
@@ -59,6 +61,14 @@ class Evidence:
         if accounted_for(prompt, call.usage):
             return call
         return replace(call, completeness=with_cut(call.completeness, cut, stateful=_is_stateful(call)))
+
+    def _of_section(self, section: tuple[Segment, ...]) -> _Longest:
+        """Tools and system prompts come again as the very same ones."""
+        known = self._sections.get(id(section))
+        if known is None or known[0] is not section:
+            known = section, self._longest(_Longest(), section)
+            self._sections.put(id(section), known)
+        return known[1]
 
     def _of_chain(self, chain: Chain) -> _Longest:
         links = []

@@ -86,7 +86,9 @@ class Judge:
     def judge(self, call: Call, conflicts: Sequence[str] = ()) -> Said:
         """``conflicts``: contradictions between the call's numbers and sums above it, in words."""
         placed = self._placing.place(self._evidence.of_lengths(call))
-        placed = replace(placed, call=self._evidence.of_servers(placed))
+        call = self._evidence.of_servers(placed)
+        if call is not placed.call:
+            placed = placed._replace(call=call)
         thread = self._thread(placed.conversation)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]

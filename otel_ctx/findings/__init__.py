@@ -42,7 +42,8 @@ def cause(step: Step) -> Iterator[Finding | NotChecked]:
         return
     yield from caching.barrier(step)
     named = False
-    for check in CAUSES:
+    broken = step.reading.break_ is not None or step.reading.relation == "compacted"
+    for check in CAUSES if broken else ():
         said = tuple(check(step))
         if said:
             yield from said

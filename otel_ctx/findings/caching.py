@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -110,7 +110,7 @@ def behind(step: Step) -> Iterator[Finding]:
     """Beside what broke the prefix: what stood behind the last marker would have been lost in any case."""
     access = step.reading.access
     if access is not None and access.behind:
-        own = replace(access, lost=access.behind, behind=0, sure="inferred")
+        own = access._replace(lost=access.behind, behind=0, sure="inferred")
         yield _finding(step, own, access.behind_cause)
 
 

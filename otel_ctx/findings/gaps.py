@@ -65,7 +65,7 @@ def gaps(call: Call) -> Iterator[Gap]:
     """What was lost of ``call``, each loss once."""
     seen, reasons = call.completeness, call.completeness.reasons
     unseen = seen.status in _UNSEEN
-    for reason, gap in _BY_REASON.items():
+    for reason, gap in _BY_REASON.items() if reasons else ():
         if reason in reasons:
             yield _OF_FORMAT if reason == "value_cut" and call.cut_by else gap
     if "not_captured" in reasons and "aggregate_only" not in reasons:

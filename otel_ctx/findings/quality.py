@@ -79,12 +79,13 @@ def _more_text_than_input(step: Step) -> str:
     call, reported = step.call, step.call.usage.input
     if not reported or call.status != "ok" or step.reading.tokens.method != "exact":
         return ""
+    most = _MORE_TEXT * reported + _FEW
+    if call.prompt.counted <= most:
+        return ""
     if "head" in call.completeness.lost or "aggregate_only" in call.completeness.reasons:
         return ""
     text = call.prompt.counted - sum(s.tokens or 0 for s in call.prompt.tools)
-    return (
-        f"input {reported:,}, but the text has {text:,} tokens" if text > _MORE_TEXT * reported + _FEW else ""
-    )
+    return f"input {reported:,}, but the text has {text:,} tokens" if text > most else ""
 
 
 def double_instrumentation(step: Step) -> Iterator[Finding]:

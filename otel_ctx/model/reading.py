@@ -61,8 +61,7 @@ class CacheTokens(NamedTuple):
     uncached: int
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """What the prompt cache did with a call, and what it could have done. Tokens are the provider's own.
 
     ``expected``: what the cache would have read had the prompt before been kept and well marked; ``actual``: what it

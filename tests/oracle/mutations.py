@@ -68,8 +68,9 @@ Change = Callable[[Block, Call], Block]
 
 
 def _case(spans: Session, ideal: Session, *causes: str | None, sent: Session | None = None) -> Case:
-    spans = mark(spans)
-    return Case("", spans, mark(sent) if sent is not None else spans, mark(ideal), frozenset(causes))
+    marked = mark(spans)
+    best = marked if ideal is spans else mark(ideal)
+    return Case("", marked, mark(sent) if sent is not None else marked, best, frozenset(causes))
 
 
 def _main(session: Session) -> list[Call]:

@@ -1,11 +1,12 @@
-"""The providers' caches, plainly: as their pages describe them, over what was sent. Slow, and easy to check.
+"""The providers' caches, plainly: as their pages describe them, over what was sent. Easy to check.
 
 Sources: the providers' prompt-caching pages (Anthropic, Bedrock, Vertex, OpenAI and Azure, Mistral, Gemini, DeepSeek).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -42,11 +43,15 @@ class Unit:
     """A block as it is laid before the model: tokens from ``start`` to ``end``."""
 
     uid: str
-    key: tuple[Any, ...]  # its whole identity
+    prefix: int  # the identity of all up to its end
     ids: tuple[int, ...]
     start: int
     end: int
     block: Block | None  # None: hidden text of the provider's
+
+    @property
+    def marker(self) -> str:
+        return self.block.marker if self.block is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,50 +85,61 @@ class _Cache:
 
 
 @lru_cache(maxsize=50_000)
-def _laid(
-    block: Block, opens: bool, frame: int, scale: float
-) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
+def _laid(block: Block, opens: bool, frame: int, scale: float) -> tuple[int, tuple[int, ...], int]:
     """Identity, tokens of o200k, size in the provider's own."""
     ids = (-2, len(block.role), *((-3,) * (frame - 2))) if opens else ()
     ids += tuple(map(ord, block.text * IMAGE)) if block.kind == "image" else encode(block.text)
     if block.kind in ("tool_use", "tool_result"):
         ids = (*ids, *encode(block.name + block.call_id))
     key = (block.section, block.kind, block.role, block.name, block.call_id, block.text)
-    return key, ids, round(len(ids) * scale)
+    return hash(key), ids, round(len(ids) * scale)
 
 
-def layout(call: Call, world: World, *, remembers: bool = False) -> list[Unit]:
+_Made = dict[tuple[int, int, int, bool], Unit]
+
+
+def _layout(call: Call, world: World, made: _Made, *, remembers: bool) -> list[Unit]:
     """Tools, system, messages; a frame of hidden tokens before each message, and what tools cost beside their text. Some
-    models take the thinking out that stands before a user's newest words, unless one ``remembers``."""
+    models take the thinking out that stands before a user's newest words, unless one ``remembers``.
+
+    ``made``: the units of the session's other calls. A block that follows the same text is the same unit."""
     forgets = call.model in world.provider.forgets and not remembers
-    words = [
-        i
-        for i, b in enumerate(call.blocks)
-        if b.section == "messages" and b.role == "user" and b.kind == "text"
-    ]
-    newest = words[-1] if words else 0
+    newest = _newest_words(call) if forgets else 0
     units: list[Unit] = []
-    at = 0
+    prefix = at = 0
     if world.overhead and any(b.section == "tools" for b in call.blocks):
-        units.append(Unit("overhead", ("overhead",), (-1,) * world.overhead, 0, world.overhead, None))
-        at = world.overhead
+        prefix, at = hash("overhead"), world.overhead
+        units.append(Unit("overhead", prefix, (-1,) * at, 0, at, None))
     before = None
     for i, block in enumerate(call.blocks):
         if block.kind == "thinking" and forgets and i < newest:
             continue
         opens = block.section != "messages" or block.message != before
         before = block.message if block.section == "messages" else None
-        key, ids, size = _laid(block, opens, world.per_message, world.scale)
-        units.append(Unit(block.uid, key, ids, at, at + size, block))
-        at += size
+        place = (prefix, at, id(block), opens)
+        unit = made.get(place)
+        if unit is None:
+            key, ids, size = _laid(block, opens, world.per_message, world.scale)
+            unit = made[place] = Unit(block.uid, hash((prefix, key)), ids, at, at + size, block)
+        units.append(unit)
+        prefix, at = unit.prefix, unit.end
     return units
+
+
+def _newest_words(call: Call) -> int:
+    for i in range(len(call.blocks) - 1, -1, -1):
+        block = call.blocks[i]
+        if block.section == "messages" and block.role == "user" and block.kind == "text":
+            return i
+    return 0
 
 
 Layouts = list[list[Unit]]
 
 
 def layouts(session: Session, *, remembers: bool = False) -> Layouts:
-    return [layout(call, session.world, remembers=remembers) for call in session.calls]
+    made: _Made = {}
+    return [_layout(call, session.world, made, remembers=remembers) for call in session.calls]
 
 
 def simulate(
@@ -147,8 +163,8 @@ def simulate(
         available = call.start if at_once else call.first
         lifetime = _FOREVER if no_expiry else 0.0
         if world.provider.engine == "breakpoint":
-            chain = _chain(call, units, world, blind)
-            said.append(_breakpoints(cache, call, units, chain, world, available, lifetime, dropped))
+            seeds = _seeds(call, world, blind)
+            said.append(_breakpoints(cache, call, units, seeds, world, available, lifetime, dropped))
         elif world.provider.engine == "endings":
             said.append(_endings(cache, call, units, world, available, lifetime, dropped))
         else:
@@ -159,64 +175,57 @@ def simulate(
 # ---- Anthropic, on its own API, Bedrock and Vertex
 
 
-def _chain(call: Call, units: list[Unit], world: World, blind: bool) -> list[int]:
-    """The cumulative identity at the end of each unit. Tool choice and the like are of the messages only, and so is how many
-    images there are anywhere."""
+def _seeds(call: Call, world: World, blind: bool) -> tuple[int, int]:
+    """What belongs to the identity of tools and system, and to that of messages beside their text: tool choice and the like
+    are of the messages only, and so is how many images there are anywhere."""
     thinking = repr(call.params.get("thinking"))
     images = 0 if blind else sum(b.kind == "image" for b in call.blocks)
-    messages = repr((call.params.get("tool_choice"), thinking, images))
-    state = hash(("start", "" if world.thinking_keeps_head else thinking))
-    chain, inside = [], False
-    for unit in units:
-        if unit.block is not None and unit.block.section == "messages" and not inside:
-            inside = True
-            state = hash((state, messages))
-        state = hash((state, unit.key))
-        chain.append(state)
-    return chain
+    head = hash("" if world.thinking_keeps_head else thinking)
+    return head, hash((head, repr((call.params.get("tool_choice"), thinking, images))))
+
+
+def _identity(unit: Unit, seeds: tuple[int, int]) -> tuple[int, int]:
+    inside = unit.block is not None and unit.block.section == "messages"
+    return unit.prefix, seeds[inside]
 
 
 def _breakpoints(
     cache: _Cache,
     call: Call,
     units: list[Unit],
-    chain: list[int],
+    seeds: tuple[int, int],
     world: World,
     available: float,
     lifetime: float,
     dropped: bool,
 ) -> Usage:
     total = units[-1].end
-    points = [i for i, u in enumerate(units) if u.block is not None and u.block.marker]
+    points = [i for i, u in enumerate(units) if u.marker]
     assert len(points) <= 4, "a fifth breakpoint is an error of the request"
     eligible = [i for i in points if units[i].end >= world.provider.minimum]
     hit = -1
     if not dropped:
         for point in reversed(eligible):
-            found = next(
-                (i for i in _back(units, point, world.provider.runs) if _live(cache, chain[i], call)), -1
-            )
+            back = _back(units, point, world.provider.runs)
+            found = next((i for i in back if _live(cache, _identity(units[i], seeds), call)), -1)
             hit = max(hit, found)
             if found >= 0:
                 break
     read = units[hit].end if hit >= 0 else 0
     if hit >= 0:
         for i in {hit, *(p for p in eligible if p < hit)}:
-            entry = cache.entries.get(chain[i])
+            entry = cache.entries.get(_identity(units[i], seeds))
             if entry is not None and entry.expires > call.start:
                 entry.expires = max(entry.expires, call.start + entry.ttl)
     last = units[eligible[-1]].end if eligible else 0
-    hours = [i for i in eligible if units[i].end > read and _marker(units[i]) == "1h"]
+    hours = [i for i in eligible if units[i].end > read and units[i].marker == "1h"]
     for i in eligible:
         if units[i].end > read:
-            _store(cache, chain[i], call.start, available, lifetime or _TTL[_marker(units[i])])
+            ttl = lifetime or _TTL[units[i].marker]
+            _store(cache, _identity(units[i], seeds), call.start, available, ttl)
     write = max(last - read, 0)
     write_1h = max(units[hours[-1]].end - read, 0) if hours else 0
     return Usage(total, read, write, write_1h, bool(eligible))
-
-
-def _marker(unit: Unit) -> str:
-    return unit.block.marker if unit.block is not None else ""
 
 
 def _back(units: list[Unit], point: int, runs: bool) -> Iterator[int]:
@@ -260,18 +269,17 @@ def _endings(
     lifetime: float,
     dropped: bool,
 ) -> Usage:
-    state = hash(repr(sorted(call.params.items())))
-    ends: list[tuple[int, int]] = []  # (chain, tokens) at the end of each message
-    developer: tuple[int, int] | None = None
+    seed = hash(repr(sorted(call.params.items())))
+    ends: list[tuple[tuple[int, int], int]] = []  # (identity, tokens) at the end of each message
+    developer: tuple[tuple[int, int], int] | None = None
     for i, unit in enumerate(units):
-        state = hash((state, unit.key))
         following = units[i + 1].block if i + 1 < len(units) else None
         block = unit.block
         assert block is not None
         if block.section == "system" and (following is None or following.section != "system"):
-            developer = (state, unit.end)
+            developer = ((unit.prefix, seed), unit.end)
         elif block.section == "messages" and (following is None or following.message != block.message):
-            ends.append((state, unit.end))
+            ends.append(((unit.prefix, seed), unit.end))
     total = units[-1].end
     if total < world.provider.minimum:
         return Usage(total, 0, minimum_met=False)
@@ -302,14 +310,10 @@ def _prefixes(
 ) -> Usage:
     provider, total = world.provider, units[-1].end
     seed = tuple(sorted((k, repr(v)) for k, v in call.params.items() if k != "tool_choice"))
-    shared = max(
-        (
-            _shared(p.units, units, world.scale)
-            for p in cache.past
-            if p.seed == seed and p.available <= call.start < p.expires
-        ),
-        default=0,
-    )
+    shared = 0
+    for past in reversed(cache.past):
+        if past.seed == seed and past.available <= call.start < past.expires:
+            shared = max(shared, _shared(past.units, units, world.scale, shared))
     if (
         provider.engine == "intervals"
     ):  # breakpoints each 2,048 tokens, counted from hidden text; reported in steps of 128
@@ -322,12 +326,18 @@ def _prefixes(
     return Usage(total, 0 if dropped else read, minimum_met=total >= provider.minimum)
 
 
-def _shared(old: list[Unit], new: list[Unit], scale: float) -> int:
-    """Tokens up to the first that differs."""
-    for a, b in zip(old, new, strict=False):
-        if a.key != b.key:
-            same = next((i for i, (x, y) in enumerate(zip(a.ids, b.ids, strict=False)) if x != y), None)
-            if same is None:
-                same = min(len(a.ids), len(b.ids))
-            return b.start + int(same * scale)
-    return min(old[len(old) - 1].end, new[len(new) - 1].end)
+def _shared(old: list[Unit], new: list[Unit], scale: float, least: int) -> int:
+    """Tokens up to the first that differs; 0 where they are surely no more than ``least``."""
+    same = _agree(min(len(old), len(new)), lambda i: old[i].prefix != new[i].prefix)
+    if same in (len(old), len(new)):
+        return min(old[-1].end, new[-1].end)
+    a, b = old[same], new[same]
+    if b.end <= least:
+        return 0
+    same = _agree(min(len(a.ids), len(b.ids)), lambda i: a.ids[: i + 1] != b.ids[: i + 1])
+    return b.start + int(same * scale)
+
+
+def _agree(most: int, differ: Callable[[int], bool]) -> int:
+    """How many of the first ``most`` agree, where prefixes are compared: what differs once differs ever after."""
+    return bisect_left(range(most), True, key=differ)

@@ -9,19 +9,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from otel_ctx.engine import Engine
 from otel_ctx.outputs.report import Inputs, build
 from tests.oracle import mutations
-from tests.oracle.provider import Layouts, Unit, Usage, layouts, simulate
-from tests.oracle.sessions import LONGEST, Session
+from tests.oracle.provider import Unit, Usage, layouts, simulate
+from tests.oracle.sessions import LONGEST
 from tests.oracle.spans import Clothes, clothes_of, otlp, spans
 
 FEW, SHARE = 64, 0.02  # tokens that may be missed, or of what was lost
@@ -49,17 +50,22 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
     """What each call lost: the same call in the session without the fault, and where nothing is a matter of time, read more.
 
     A loss that time alone explains is time's, one that the fault alone explains is the fault's, else either is right."""
-    sent, ideal = layouts(case.sent), layouts(case.ideal)
+    provider = case.sent.provider
+    sent = layouts(case.sent)
+    ideal = sent if case.ideal is case.sent else layouts(case.ideal)
     actual = simulate(case.sent, sent)
     timeless = simulate(case.sent, sent, no_expiry=True, at_once=True)
     faultless = simulate(case.ideal, ideal, no_drops=True)
-    whole = layouts(case.ideal, remembers=True)
+    whole = layouts(case.ideal, remembers=True) if provider.forgets else ideal
     best = simulate(case.ideal, whole, no_expiry=True, at_once=True, no_drops=True, blind=True)
-    told = layouts(case.sent, remembers=True)
-    remembered = simulate(case.sent, told)
-    blind = simulate(case.sent, sent, blind=True)
+    told, remembered = sent, actual
+    if provider.forgets:
+        told = layouts(case.sent, remembers=True)
+        remembered = simulate(case.sent, told)
+    blind = simulate(case.sent, sent, blind=True) if provider.explicit else actual
+    kept = cache(lambda: simulate(case.sent, sent, no_expiry=True))
+    hurried = cache(lambda: simulate(case.sent, sent, at_once=True))
     first = {c.conversation: i for i, c in reversed(list(enumerate(case.sent.calls)))}
-    provider = case.sent.provider
     said = []
     for i, call in enumerate(case.sent.calls):
         read = actual[i].read
@@ -81,7 +87,9 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
         if causes and not actual[i].minimum_met:
             causes |= {"below_minimum", "no_cache_control"}  # what is marked has become too short
         if by_time > FEW and case.causes != {"ttl_lost"}:
-            causes |= _of_time(case.sent, sent, i)
+            expired, parallel = kept()[i].read, hurried()[i].read
+            causes |= {"ttl_expired"} if expired >= parallel else set()
+            causes |= {"parallel_miss"} if parallel >= expired else set()
         optional = first[call.conversation] == i and not _fanned_out(case, clothes)
         timely = bool(causes) and causes <= {"ttl_expired", "parallel_miss", "provider_side_miss"}
         if timely and not provider.promised:
@@ -99,21 +107,17 @@ def _fanned_out(case: mutations.Case, clothes: Clothes) -> bool:
     return case.mutation == "parallel_miss" and shown
 
 
-def _of_time(session: Session, laid: Layouts, call: int) -> set[str]:
-    expired = simulate(session, laid, no_expiry=True)[call].read
-    parallel = simulate(session, laid, at_once=True)[call].read
-    if expired == parallel:
-        return {"ttl_expired", "parallel_miss"}
-    return {"ttl_expired"} if expired > parallel else {"parallel_miss"}
-
-
 def _resent(sent: list[Unit], read: int, ideal: list[Unit], ideal_read: int) -> int:
     """Tokens that were sent and not read, and that would have been in ``ideal``."""
-    would = {u.uid: min(ideal_read, u.end) - u.start for u in ideal if u.start < ideal_read}
+    if ideal is sent:
+        return max(ideal_read - read, 0)
+    unread = sent[bisect_right(sent, read, key=lambda u: u.end) :]
+    named = {u.uid for u in unread}
+    would = {u.uid: min(ideal_read, u.end) - u.start for u in ideal if u.uid in named}
     lost = 0
-    for unit in sent:
+    for unit in unread:
         could = min(would.get(unit.uid, 0), unit.end - unit.start)
-        lost += max(could - max(min(read, unit.end) - unit.start, 0), 0)
+        lost += max(could - max(read - unit.start, 0), 0)
     return lost
 
 

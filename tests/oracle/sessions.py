@@ -168,14 +168,12 @@ class Maker:
         return f"{kind}{self.serial}"
 
     def text(self, words: int) -> str:
-        choice = self.rng.choices
+        draw, of = self.rng.random, len(WORDS)
         parts = []
         while words > 0:
             n = min(words, self.rng.randint(6, 18))
-            said = choice(WORDS, k=n)
-            parts.append(
-                " ".join(said).capitalize() + self.rng.choice((".", ".", f" ({self.rng.randint(2, 9999)})."))
-            )
+            said = " ".join([WORDS[int(draw() * of)] for _ in range(n)])
+            parts.append(said.capitalize() + self.rng.choice((".", ".", f" ({self.rng.randint(2, 9999)}).")))
             words -= n
         return " ".join(parts)
 
@@ -398,6 +396,8 @@ def marked(blocks: tuple[Block, ...], policy: Policy) -> tuple[Block, ...]:
             at[max(i for i, b in enumerate(blocks) if b.message == users[-2])] = policy.tail_ttl
     if "tail" in policy.places:
         at[len(blocks) - 1] = policy.tail_ttl
-    return tuple(
-        replace(b, marker=at.get(i, "")) if b.marker != at.get(i, "") else b for i, b in enumerate(blocks)
-    )
+    out = list(blocks)
+    for i in at.keys() | {i for i, b in enumerate(blocks) if b.marker}:
+        if out[i].marker != at.get(i, ""):
+            out[i] = replace(out[i], marker=at.get(i, ""))
+    return tuple(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from random import Random
 from typing import Any
@@ -126,17 +127,17 @@ def _genai(
         attributes["gen_ai.output.type"] = "json"
     marked = dialect == "marked"
     if dialect != "textless":
-        system = [b for b in call.blocks if b.section == "system"]
+        system = _list([_part(b, marked) for b in call.blocks if b.section == "system"])
         said = [_message(m, marked) for m in _messages(call.blocks)]
         if provider.explicit or provider.span_name == "gcp.gemini":
-            attributes["gen_ai.system_instructions"] = json.dumps([_part(b, marked) for b in system])
+            attributes["gen_ai.system_instructions"] = system
         else:
-            said = [{"role": "system", "parts": [_part(b, marked) for b in system]}, *said]
-        attributes["gen_ai.input.messages"] = json.dumps(said)
-        attributes["gen_ai.output.messages"] = json.dumps([_message(call.answer, False)])
+            said = [f'{{"role": "system", "parts": {system}}}', *said]
+        attributes["gen_ai.input.messages"] = _list(said)
+        attributes["gen_ai.output.messages"] = _list([_message(call.answer, False)])
         tools = [b for b in call.blocks if b.section == "tools"]
         if tools:
-            attributes["gen_ai.tool.definitions"] = json.dumps([_definition(b, marked) for b in tools])
+            attributes["gen_ai.tool.definitions"] = _list([_definition(b, marked) for b in tools])
     scope = _OTHER_SCOPE if marked else _SCOPES.get(provider.span_name, _OTHER_SCOPE)
     return attributes, scope
 
@@ -146,12 +147,17 @@ def _messages(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
     return [tuple(group) for _, group in groupby(own, key=lambda b: b.message)]
 
 
-def _message(blocks: Sequence[Block], marked: bool) -> dict[str, Any]:
-    role = blocks[0].role
-    return {"role": role, "parts": [_part(b, marked) for b in blocks]}
+def _list(items: Sequence[str]) -> str:
+    """JSON of JSON, spaced as by ``json.dumps``."""
+    return f"[{', '.join(items)}]"
 
 
-def _part(block: Block, marked: bool) -> dict[str, Any]:
+def _message(blocks: Sequence[Block], marked: bool) -> str:
+    return f'{{"role": {json.dumps(blocks[0].role)}, "parts": {_list([_part(b, marked) for b in blocks])}}}'
+
+
+@lru_cache(maxsize=20_000)  # each call sends again what the calls before it sent
+def _part(block: Block, marked: bool) -> str:
     part: dict[str, Any]
     if block.kind == "tool_use":
         part = {
@@ -168,7 +174,7 @@ def _part(block: Block, marked: bool) -> dict[str, Any]:
         part = {"type": "blob", "modality": "image", "mime_type": "image/png", "content": block.text}
     else:
         part = {"type": "text", "content": block.text}
-    return {**part, **_control(block, marked)}
+    return json.dumps({**part, **_control(block, marked)})
 
 
 def _control(block: Block, marked: bool) -> dict[str, Any]:
@@ -177,8 +183,9 @@ def _control(block: Block, marked: bool) -> dict[str, Any]:
     return {"cache_control": {"type": "ephemeral", **({"ttl": "1h"} if block.marker == "1h" else {})}}
 
 
-def _definition(block: Block, marked: bool) -> dict[str, Any]:
-    return {"type": "function", **json.loads(block.text), **_control(block, marked)}
+@lru_cache(maxsize=20_000)
+def _definition(block: Block, marked: bool) -> str:
+    return json.dumps({"type": "function", **json.loads(block.text), **_control(block, marked)})
 
 
 # ---- OpenInference: the request's body in input.value
