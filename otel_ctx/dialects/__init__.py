@@ -114,7 +114,7 @@ def _read(span: Span) -> Telling | None:
         diagnosis = telling.diagnosis or diagnosis_of(span.attributes)
         if parameters == telling.parameters and diagnosis == telling.diagnosis:
             return telling
-        return replace(telling, parameters=parameters, diagnosis=diagnosis)
+        return telling._replace(parameters=parameters, diagnosis=diagnosis)
     return None
 
 

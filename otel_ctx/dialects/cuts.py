@@ -6,7 +6,6 @@ The formats know nothing of dialects, the readers nothing of formats: the names 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from otel_ctx.model import Cut, Telling
 
@@ -28,8 +27,7 @@ def with_cut(telling: Telling, cut: Cut | None) -> Telling:
     sections = {section for key in cut.keys if (section := _section(key))} if cut else set()
     if cut is None or not sections:
         return telling
-    return replace(
-        telling,
+    return telling._replace(
         reasons=telling.reasons | {"value_cut"},
         lost=telling.lost | sections,
         cut_by=cut.format,

@@ -7,7 +7,6 @@ Source of the names: the conventions up to 1.44 and after their move to a reposi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
@@ -214,7 +213,7 @@ def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageCl
         zeros_omitted=zeros_omitted,
     )
     if claim.input is None:
-        claim = replace(claim, unreadable=_unreadable(attributes))
+        claim = claim._replace(unreadable=_unreadable(attributes))
     numbers = (claim.input, claim.output, claim.cache_read, claim.cache_write, claim.total)
     return None if all(n is None for n in numbers) else claim
 

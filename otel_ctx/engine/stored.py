@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.model import Raw, Reason, Stored, Telling, Unseen
@@ -45,7 +44,7 @@ def with_contents(telling: Telling, fetch: Fetch | None) -> Telling:
             lost.update(() if known else (section,))
     if not changes:
         return telling
-    return replace(telling, **changes, reasons=telling.reasons | reasons, lost=telling.lost | lost)
+    return telling._replace(**changes, reasons=telling.reasons | reasons, lost=telling.lost | lost)
 
 
 def _found(section: str, shape: str, value: Any) -> dict[str, Any] | None:

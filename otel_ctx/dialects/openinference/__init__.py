@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -62,8 +61,7 @@ def _call(span: Span, flat: Flat) -> Telling | None:
         prompt.miss("server_side", "head")
     reserve = reserve_of(parameters) or number(a, *semconv.RESERVE) or 0
     said = response or {}
-    return replace(
-        _who(span, parameters),
+    return _who(span, parameters)._replace(
         role="call",
         operation=text(a, "gen_ai.operation.name") or "chat",
         response_model=text(a, "llm.response.model_name", "gen_ai.response.model")
@@ -88,7 +86,7 @@ def _aggregate(span: Span, flat: Flat) -> Telling | None:
     usage = usage_of(span, None)
     if usage is None and not (flat.has_inputs or flat.outputs or "gen_ai.input.messages" in span.attributes):
         return None
-    return replace(_who(span, {}), usage=usage)
+    return _who(span, {})._replace(usage=usage)
 
 
 def _who(span: Span, parameters: Mapping[str, Any]) -> Telling:
