@@ -195,8 +195,10 @@ def telling(
 
 def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageClaim | None:
     """The token numbers under whatever name; None where there are none at all."""
+    given = number(attributes, *_INPUT_TOKENS)
+    inclusive = attributes.get("gen_ai.token.semantics") == "inclusive"
     claim = UsageClaim(
-        input=number(attributes, *_INPUT_TOKENS),
+        input=given,
         output=number(attributes, *_OUTPUT_TOKENS),
         cache_read=number(attributes, *_CACHE_READ),
         cache_write=number(attributes, *_CACHE_WRITE),
@@ -204,16 +206,11 @@ def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageCl
         cache_write_5m=number(attributes, *_CACHE_WRITE_5M),
         reasoning=number(attributes, *_REASONING),
         total=number(attributes, *_TOTAL_TOKENS),
-        semantics="inclusive" if attributes.get("gen_ai.token.semantics") == "inclusive" else "",
-        semantics_evidence=(
-            "attribute gen_ai.token.semantics"
-            if attributes.get("gen_ai.token.semantics") == "inclusive"
-            else ""
-        ),
+        semantics="inclusive" if inclusive else "",
+        semantics_evidence="attribute gen_ai.token.semantics" if inclusive else "",
         zeros_omitted=zeros_omitted,
+        unreadable=_unreadable(attributes) if given is None else "",
     )
-    if claim.input is None:
-        claim = claim._replace(unreadable=_unreadable(attributes))
     numbers = (claim.input, claim.output, claim.cache_read, claim.cache_write, claim.total)
     return None if all(n is None for n in numbers) else claim
 
