@@ -24,8 +24,10 @@ _SECTIONS = tuple(
 
 def with_cut(telling: Telling, cut: Cut | None) -> Telling:
     """``telling`` with what is missing because of ``cut``."""
-    sections = {section for key in cut.keys if (section := _section(key))} if cut else set()
-    if cut is None or not sections:
+    if cut is None:
+        return telling
+    sections = {section for key in cut.keys if (section := _section(key))}
+    if not sections:
         return telling
     return telling._replace(
         reasons=telling.reasons | {"value_cut"},

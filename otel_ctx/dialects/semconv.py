@@ -252,8 +252,8 @@ def contents(
         _from_events(span, found, reasons, lost)
     if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
         found["tools"] = Raw("tools", _functions(attributes))
-    for section, names in _SECTIONS:
-        reference = text(attributes, *(f"{n}{ref}" for n in names for ref in _REFS))
+    for section, names in _REFERENCES:
+        reference = text(attributes, *names)
         if reference and section not in found and section not in lost:
             found[section] = Raw(_SHAPES[section], Stored(reference))
     if span is not None and span.dropped_attributes:
@@ -272,7 +272,10 @@ def schemas_missing(content: Mapping[str, Raw], writes_tools: bool) -> bool:
 
 _SECTIONS = (("tools", TOOLS), ("system", SYSTEM), ("messages", INPUT), ("output", OUTPUT))
 _SHAPES = {"tools": "tools", "system": "system", "messages": "messages", "output": "messages"}
-_REFS = ("_ref", ".ref")
+_REFERENCES = tuple(
+    (section, tuple(f"{name}{ref}" for name in names for ref in ("_ref", ".ref")))
+    for section, names in _SECTIONS
+)
 _FUNCTIONS = "llm.request.functions."
 _TEXT_OF_ITEMS = '[{"role":"user","parts":[{"type":"text","content":"[{\\"'
 _RESPONSE_ID = "resp_"

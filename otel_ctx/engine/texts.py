@@ -24,6 +24,8 @@ class Texts:
 
     def touch(self, digest: str) -> None:
         """Keep ``digest`` longer: it is shared by many calls."""
+        if self._cap is None:
+            return
         text = self._texts.pop(digest, None)
         if text is not None:
             self._texts[digest] = text

@@ -24,15 +24,15 @@ def read(span: Span) -> Telling | None:
     kind = a.get("openinference.span.kind")
     if kind is None and "llm.token_count.prompt" not in a and "llm.model_name" not in a:
         return None
-    flat = gather(a)
-    if flat.of_openllmetry or "llm.request.type" in a:
-        return None
     kind = str(kind or "LLM").upper()
-    if kind in _SUMS:
-        return _aggregate(span, flat)
-    if kind != "LLM" or _only_marked(span, flat):
+    if (kind != "LLM" and kind not in _SUMS) or "llm.request.type" in a:
         return None
-    return _call(span, flat)
+    flat = gather(a)
+    if flat.of_openllmetry:
+        return None
+    if kind != "LLM":
+        return _aggregate(span, flat)
+    return None if _only_marked(span, flat) else _call(span, flat)
 
 
 def _only_marked(span: Span, flat: Flat) -> bool:
