@@ -154,7 +154,7 @@ def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
         why = "is negative" if n < 0 else "is more than any model can have"
         conflicts.append(f"{_words(count)} {_n(n)} {why}")
     unknown: dict[str, Any] = dict.fromkeys(absurd)
-    return replace(claim, **unknown) if absurd else claim
+    return claim._replace(**unknown) if absurd else claim
 
 
 def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:

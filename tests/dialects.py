@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from otel_ctx import dialects
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _Record = TypeVar("_Record", Span, LogRecord)
 SECTIONS = ("tools", "system", "messages", "output")
-_EMPTY = asdict(Telling("", "call", "", ""))
-_NO_USAGE = asdict(UsageClaim())
+_EMPTY = Telling("", "call", "", "")._asdict()
+_NO_USAGE = UsageClaim()._asdict()
 
 
 def span(attributes: Mapping[str, Any], *events: Event, name: str = "n", **more: Any) -> Span:
@@ -68,10 +68,10 @@ def pairs(raw: Raw | None) -> list[tuple[str, str]]:
 
 def row(telling: Telling) -> dict[str, Any]:
     """All that a telling says and is not empty; its content as one line a part, with a hash in place of the text."""
-    said = {k: v for k, v in asdict(telling).items() if k not in SECTIONS and v != _EMPTY[k]}
+    said = {k: v for k, v in telling._asdict().items() if k not in SECTIONS and v != _EMPTY[k]}
     said |= {k: sorted(said[k]) for k in ("reasons", "lost") if k in said}
     if telling.usage is not None:
-        said["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != _NO_USAGE[k]}
+        said["usage"] = {k: v for k, v in telling.usage._asdict().items() if v != _NO_USAGE[k]}
     return said | {k: lines for k in SECTIONS if (lines := [line(p) for p in parts(getattr(telling, k))])}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -105,7 +104,7 @@ def test_reading(
 def test_the_scope_is_not_needed(dialects: str, name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
     case = corpus_case(name)
 
-    named = [replace(t, scope="", scope_version="") for t in tellings(case, *dialects.split())]
+    named = [t._replace(scope="", scope_version="") for t in tellings(case, *dialects.split())]
 
     assert named
     assert list(tellings(case, *dialects.split(), hidden=True)) == named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,11 +109,11 @@ def _row(telling: Telling) -> dict[str, Any] | str:
     content = {k: v for k, v in sections.items() if v}
     if telling.role == "content" and telling.usage is None:
         return f"{telling.span_id} {sorted(telling.reasons)} {sorted(telling.lost)} {content}"
-    empty = asdict(_EMPTY)
-    row = {k: v for k, v in asdict(telling).items() if k not in _LEFT_OUT and v != empty[k]}
+    empty = _EMPTY._asdict()
+    row = {k: v for k, v in telling._asdict().items() if k not in _LEFT_OUT and v != empty[k]}
     row |= {k: sorted(row[k]) for k in ("reasons", "lost") if k in row}
     if telling.usage is not None:
-        row["usage"] = {k: v for k, v in asdict(telling.usage).items() if v != asdict(UsageClaim())[k]}
+        row["usage"] = {k: v for k, v in telling.usage._asdict().items() if v != UsageClaim()._asdict()[k]}
     return row | content
 
 
@@ -130,11 +130,10 @@ def test_hidden_scope_tells_the_same(name: str, corpus_case: Callable[[str], Cor
     def by_attributes(telling: Telling) -> Telling:
         usage = telling.usage
         bedrock_client = usage is not None and "botocore" in usage.semantics_evidence
-        return replace(
-            telling,
+        return telling._replace(
             scope="",
             scope_version="",
-            usage=usage if usage is None or bedrock_client else replace(usage, zeros_omitted=False),
+            usage=usage if usage is None or bedrock_client else usage._replace(zeros_omitted=False),
             reasons=telling.reasons - {"schema_missing", "logs_missing"},
             lost=telling.lost - {"tools"},
         )

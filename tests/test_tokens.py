@@ -60,8 +60,10 @@ VARIED = (
 def _fresh_engines() -> Iterator[None]:
     """Loaded tokenizers are shared by a process: here some are missing, broken or counting wrong on purpose."""
     start.cache_clear()
+    claude.installed.cache_clear()
     yield
     start.cache_clear()
+    claude.installed.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -396,7 +396,7 @@ GUESSED: dict[str, tuple[UsageClaim, bool | None, tuple[int | None, str | None]]
 def test_a_guess_follows_no_convention(name: str) -> None:
     claim, api, expected = GUESSED[name]
 
-    found = decide(replace(claim, guessed=True), None, api)
+    found = decide(claim._replace(guessed=True), None, api)
 
     assert (found.input, found.semantics) == expected
 
@@ -433,9 +433,9 @@ def test_the_text_settles_what_the_input_is(
 
 def test_text_settles_nothing_that_is_known() -> None:
     for claim in (
-        replace(OPEN, guessed=False),
-        replace(OPEN, semantics="inclusive"),
-        replace(OPEN, cache_read=0),
+        OPEN._replace(guessed=False),
+        OPEN._replace(semantics="inclusive"),
+        OPEN._replace(cache_read=0),
     ):
         known = decide(claim, None)
 

@@ -59,8 +59,8 @@ def join_content(told: Sequence[Told], extend: Extend, traced: Container[str] = 
             if speaker is None:
                 continue
             started = min(r.telling.start_unix_nano for r in records)
-            telling = replace(
-                speaker.telling, role="call", start_unix_nano=started, trace_id=key[0], span_id=key[1]
+            telling = speaker.telling._replace(
+                role="call", start_unix_nano=started, trace_id=key[0], span_id=key[1]
             )
             span = replace(speaker, telling=telling, messages=EMPTY_CHAIN, answer=())
         spans[key] = _with_content(span, records, extend)
@@ -161,7 +161,7 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
     usage = _claimed([c for c in (t.usage, *(r.telling.usage for r in records)) if c is not None])
     return replace(
         span,
-        telling=replace(t, lost=lost, usage=usage, **said),
+        telling=t._replace(lost=lost, usage=usage, **said),
         tools=tools.tools if tools is not None else (),
         system=once(system.system, chain) if system is not None else (),
         messages=chain,
@@ -177,7 +177,7 @@ def _claimed(claims: list[UsageClaim]) -> UsageClaim | None:
     said: dict[str, Any] = {
         n: next((v for c in claims if (v := getattr(c, n)) is not None), None) for n in _COUNTS
     }
-    return replace(claims[0], **said)
+    return claims[0]._replace(**said)
 
 
 _COUNTS = ("cache_read", "cache_write", "cache_write_1h", "cache_write_5m", "reasoning")
@@ -191,7 +191,7 @@ def _one_by_one(records: list[Told], extend: Extend) -> Told:
     lost = lost.union(*(r.telling.lost for r in records))
     return replace(
         first,
-        telling=replace(first.telling, lost=lost),
+        telling=first.telling._replace(lost=lost),
         messages=extend(EMPTY_CHAIN, [r.messages for r in records if r.messages.length]),
         reasons=frozenset().union(*(r.reasons for r in records)),
     )

@@ -94,8 +94,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
 def _merged(said: list[Telling]) -> Telling:
     """The first of several tellings of one request, with what only the others say."""
     failed = next((t for t in said if t.status != "ok"), said[0])
-    return replace(
-        said[0],
+    return said[0]._replace(
         service=_first(said, "service"),
         agent=_first(said, "agent"),
         operation=_first(said, "operation"),

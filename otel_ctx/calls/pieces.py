@@ -67,7 +67,7 @@ def _with_named(told: Told, named: _Names) -> Told:
     reasons = told.reasons - ({"schema_missing"} if "tools" in found else set())
     return replace(
         told,
-        telling=replace(told.telling, lost=told.telling.lost - found.keys()),
+        telling=told.telling._replace(lost=told.telling.lost - found.keys()),
         tools=found.get("tools", told.tools),
         system=found.get("system", told.system),
         reasons=reasons,
@@ -136,11 +136,11 @@ class _Thread:
             lost, reasons = own.telling.lost - ({"system"} if system else set()), own.reasons
             if not self.damaged:
                 lost, reasons = lost - {"messages"}, reasons - {"not_captured"}
-            told = replace(own.telling, lost=lost)
+            told = own.telling._replace(lost=lost)
             return replace(own, telling=told, system=system, messages=self.history, reasons=reasons)
         if not self.history.length:
             return own
-        told = replace(own.telling, lost=own.telling.lost | {"messages"})
+        told = own.telling._replace(lost=own.telling.lost | {"messages"})
         return replace(own, telling=told, messages=self.history, reasons=own.reasons | {"not_captured"})
 
 

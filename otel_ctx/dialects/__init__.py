@@ -79,6 +79,7 @@ MARKS: Mapping[Reader, str] = {
     exchange.read: "exchange.dialect",
 }
 
+_GUESS: Reader = generic.read
 _LIMIT = 128  # attributes of a span, where nobody has set another limit
 
 
@@ -103,7 +104,7 @@ def read(span: Span) -> Telling | None:
 
 def _read(span: Span) -> Telling | None:
     for reader in READERS:
-        if reader is generic.read and _is_known(span):
+        if reader is _GUESS and _is_known(span):
             continue  # it would have to look at all that is written there
         telling = reader(span)
         if telling is None:
@@ -115,12 +116,12 @@ def _read(span: Span) -> Telling | None:
         diagnosis = telling.diagnosis or diagnosis_of(span.attributes)
         if parameters == telling.parameters and diagnosis == telling.diagnosis:
             return telling
-        return replace(telling, parameters=parameters, diagnosis=diagnosis)
+        return telling._replace(parameters=parameters, diagnosis=diagnosis)
     return None
 
 
 def _is_known(span: Span) -> bool:
-    return any(MARKS.get(reader, "") in span.attributes for reader in READERS)
+    return any(mark in span.attributes and reader in READERS for reader, mark in MARKS.items())
 
 
 def read_log(record: LogRecord) -> Telling | None:

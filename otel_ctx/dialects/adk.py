@@ -6,8 +6,6 @@ In its own newer layout ADK speaks the conventions.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from otel_ctx.dialects import semconv
 from otel_ctx.dialects.fields import text
 from otel_ctx.model import Raw, Reason, Span, Telling
@@ -37,8 +35,7 @@ def read(span: Span) -> Telling | None:
         reasons.add("value_cut")
         lost.update({"tools", "messages"} if body.tools is None else {"messages"})
     answer = mapping(response.get("content"))
-    return replace(
-        said,
+    return said._replace(
         operation="chat",
         provider="" if said.provider == _FRAMEWORK else said.provider,
         response_model=text(response, "model_version") or said.response_model,

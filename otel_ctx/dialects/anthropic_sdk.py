@@ -6,7 +6,6 @@ SDK's content switch they hold figures only; with it, never tool definitions, an
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -44,10 +43,10 @@ def read(span: Span) -> Telling | None:
         lost.add("head")
     usage = telling.usage
     if usage is not None:
-        usage = replace(
-            usage, semantics="inclusive", semantics_evidence="the SDK adds the cached tokens to input_tokens"
+        usage = usage._replace(
+            semantics="inclusive", semantics_evidence="the SDK adds the cached tokens to input_tokens"
         )
-    return replace(telling, usage=usage, reasons=frozenset(reasons), lost=frozenset(lost))
+    return telling._replace(usage=usage, reasons=frozenset(reasons), lost=frozenset(lost))
 
 
 def _keeps_history_on_server(betas: Any) -> bool:

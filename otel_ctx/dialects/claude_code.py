@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -44,8 +43,7 @@ def _call(span: Span) -> Telling:
     session = said.conversation_hint or text(a, "session.id")
     new = _new_messages(text(a, "new_context"))
     answer = text(a, "response.model_output")
-    return replace(
-        said,
+    return said._replace(
         operation="chat",
         provider="anthropic",
         request_model=said.request_model or text(a, "model"),
@@ -63,8 +61,7 @@ def _call(span: Span) -> Telling:
 
 def _interaction(span: Span) -> Telling:
     said = semconv.telling(span, "claude_code", "aggregate")
-    return replace(
-        said,
+    return said._replace(
         messages=_asked(text(span.attributes, "user_prompt")),
         thread=said.conversation_hint,
         news="added",

@@ -6,7 +6,6 @@ stream (and in a log record, for those who export no spans), the conversation on
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -47,8 +46,8 @@ def read(span: Span) -> Telling | None:
 
 def _usage(span: Span) -> UsageClaim | None:
     claim = semconv.usage(span.attributes)
-    return claim and replace(
-        claim, reasoning=number(span.attributes, "codex.usage.reasoning_output_tokens"), **_INCLUSIVE
+    return claim and claim._replace(
+        reasoning=number(span.attributes, "codex.usage.reasoning_output_tokens"), **_INCLUSIVE
     )
 
 

@@ -6,7 +6,6 @@ The formats know nothing of dialects, the readers nothing of formats: the names 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from otel_ctx.model import Cut, Telling
 
@@ -25,11 +24,12 @@ _SECTIONS = tuple(
 
 def with_cut(telling: Telling, cut: Cut | None) -> Telling:
     """``telling`` with what is missing because of ``cut``."""
-    sections = {section for key in cut.keys if (section := _section(key))} if cut else set()
-    if cut is None or not sections:
+    if cut is None:
         return telling
-    return replace(
-        telling,
+    sections = {section for key in cut.keys if (section := _section(key))}
+    if not sections:
+        return telling
+    return telling._replace(
         reasons=telling.reasons | {"value_cut"},
         lost=telling.lost | sections,
         cut_by=cut.format,

@@ -22,14 +22,11 @@ _ALL = frozenset((*_METADATA, *_ANSWERS, f"{_AGENTO11Y}miss_reason"))
 def of_attributes(attributes: Mapping[str, Any]) -> Diagnosis | None:
     if _ALL.isdisjoint(attributes):
         return None
-    for key in _METADATA:
-        found = _of_metadata(_signed(attributes.get(key)))
-        if found is not None:
-            return found
-    for key in _ANSWERS:
-        found = read_diagnosis(_signed(attributes.get(key)))
-        if found is not None:
-            return found
+    for keys, read in ((_METADATA, _of_metadata), (_ANSWERS, read_diagnosis)):
+        for key in keys:
+            found = read(_signed(attributes[key])) if key in attributes else None
+            if found is not None:
+                return found
     return _of_agento11y(attributes)
 
 

@@ -23,7 +23,7 @@ def text(attributes: Mapping[str, Any], *keys: str) -> str:
 def amount(attributes: Mapping[str, Any], key: str) -> float | None:
     """A number of any kind, or the text of one; None where it is none, or not finite."""
     value = attributes.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    if value is None or isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         found = float(value)

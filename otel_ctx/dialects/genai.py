@@ -8,7 +8,6 @@ only for what no attribute tells: whether a missing number is a zero, and a miss
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages, semconv
@@ -62,11 +61,11 @@ def read(span: Span) -> Telling | None:
         zeros_omitted=semconv.omits_zeros(span.scope_name, span.scope_version),
     )
     if role == "call" and span.scope_name in _LOGGED and not _has_content(span):
-        telling = replace(telling, reasons=telling.reasons | {"logs_missing"})
+        telling = telling._replace(reasons=telling.reasons | {"logs_missing"})
     if span.scope_name == "opentelemetry.instrumentation.google_generativeai":
         return _with_thoughts(telling)
     if telling.operation == _GEMINI_CLI and telling.system is not None:
-        return replace(telling, system=telling.system._replace(value=_unquoted(telling.system.value)))
+        return telling._replace(system=telling.system._replace(value=_unquoted(telling.system.value)))
     return _bedrock_client(span, telling)
 
 
@@ -84,7 +83,7 @@ def _with_thoughts(telling: Telling) -> Telling:
     thoughts = (
         usage.reasoning if usage.reasoning is not None else max(usage.total - usage.input - usage.output, 0)
     )
-    return replace(telling, usage=replace(usage, reasoning=thoughts, output_excludes_reasoning=True))
+    return telling._replace(usage=usage._replace(reasoning=thoughts, output_excludes_reasoning=True))
 
 
 def _role(span: Span) -> Literal["call", "aggregate"] | None:
@@ -130,8 +129,7 @@ def _bedrock_client(span: Span, telling: Telling) -> Telling:
     if usage is None or text(a, *semconv.PROVIDER) != "aws.bedrock" or text(a, "rpc.system") != "aws-api":
         return telling
     converse = method in ("Converse", "ConverseStream")
-    claim = replace(
-        usage,
+    claim = usage._replace(
         input=0
         if usage.input is None and converse and (usage.cache_read or usage.cache_write)
         else usage.input,
@@ -139,4 +137,4 @@ def _bedrock_client(span: Span, telling: Telling) -> Telling:
         semantics_evidence="botocore passes Bedrock's inputTokens on, which exclude cached tokens",
         zeros_omitted=converse,
     )
-    return replace(telling, usage=claim)
+    return telling._replace(usage=claim)

@@ -7,7 +7,6 @@ stand in the meta data of the replies. Without content there is only the span's 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects.fields import of_span, text
@@ -50,8 +49,7 @@ def _call(span: Span, prefix: str) -> Telling:
     elif prefix == _COMPONENT and "tools" not in given:
         reasons.add("schema_missing")  # those that the component was made with are no input
         lost.add("tools")
-    return replace(
-        of_span(span, "haystack", "call"),
+    return of_span(span, "haystack", "call")._replace(
         operation="chat",
         response_model=text(meta, "model"),
         response_id=text(meta, "id"),

@@ -276,12 +276,12 @@ def _settled(claim: UsageClaim) -> UsageClaim:
         return claim
     rest = None if claim.total is None or claim.output is None else claim.total - claim.output
     if rest is None or rest == claim.input + cached:
-        return replace(
-            claim, semantics="exclusive", semantics_evidence="Langfuse's buckets exclude each other"
+        return claim._replace(
+            semantics="exclusive", semantics_evidence="Langfuse's buckets exclude each other"
         )
     if rest > claim.input and rest >= cached:  # details that overlap were taken off twice
         evidence = "total - output: the buckets overlap"
-        return replace(claim, input=rest, semantics="inclusive", semantics_evidence=evidence)
+        return claim._replace(input=rest, semantics="inclusive", semantics_evidence=evidence)
     return claim
 
 

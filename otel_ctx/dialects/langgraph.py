@@ -8,7 +8,6 @@ spans knows a parent, each is a trace of its own, so nothing but time and conten
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -76,4 +75,4 @@ def _usage(answer: Mapping[str, Any], said: Mapping[str, Any]) -> UsageClaim | N
     if claim is not None:
         return claim
     claim = read_usage(answer["kwargs"].get("usage_metadata"))
-    return claim and replace(claim, semantics="inclusive", semantics_evidence=_SUMMED)
+    return claim and claim._replace(semantics="inclusive", semantics_evidence=_SUMMED)

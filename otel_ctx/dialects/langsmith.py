@@ -8,7 +8,6 @@ span of one of LangSmith's kinds; only kind ``llm`` is a request. A prompt templ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -46,8 +45,7 @@ def _who(span: Span, role: Any) -> Telling:
     a = span.attributes
     said = semconv.telling(span, "langsmith", role)
     provider = text(a, f"{_METADATA}ls_provider") or said.provider
-    return replace(
-        said,
+    return said._replace(
         agent=said.agent or text(a, *_AGENT),
         provider="" if provider == _NO_PROVIDER else provider,
         request_model=said.request_model or text(a, f"{_METADATA}ls_model_name"),
@@ -95,8 +93,7 @@ def _call(span: Span, who: Telling) -> Telling:
         kept = _before(messages.value, answer)
         control = body.get("cache_control")
         messages = Raw("messages", mark_the_end(kept, control) if control else kept)
-    return replace(
-        who,
+    return who._replace(
         response_model=who.response_model or text(response, "model_name", "model"),
         response_id=who.response_id or text(response, "id"),
         previous_response_id=previous,
@@ -182,8 +179,7 @@ def _usage(attributes: Mapping[str, Any]) -> UsageClaim | None:
     if said is None:
         return known if known.input is not None or known.output is not None else None
     more = mapping(printed(attributes.get("gen_ai.usage.output_token_details")))
-    return replace(
-        known,
+    return known._replace(
         input=said.input if said.input is not None else known.input,
         output=said.output if said.output is not None else known.output,
         total=said.total if said.total is not None else known.total,

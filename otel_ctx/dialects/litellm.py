@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -45,14 +44,13 @@ def _request(span: Span) -> Telling:
     said = semconv.telling(span, "litellm", "call")
     known = read_usage(printed(span.attributes.get(_USAGE)))
     own = _OWN_ID.fullmatch(said.response_id)
-    return replace(said, usage=_usage(said.usage, known), response_id="" if own else said.response_id)
+    return said._replace(usage=_usage(said.usage, known), response_id="" if own else said.response_id)
 
 
 def _usage(said: UsageClaim | None, known: UsageClaim | None) -> UsageClaim | None:
     if said is None or known is None:
         return said or known
-    return replace(
-        said,
+    return said._replace(
         cache_read=said.cache_read if said.cache_read is not None else known.cache_read,
         cache_write=said.cache_write if said.cache_write is not None else known.cache_write,
         reasoning=said.reasoning if said.reasoning is not None else known.reasoning,
@@ -66,8 +64,7 @@ def _raw(span: Span, provider: str) -> Telling:
     body = read_body({k: printed(v) for k, v in known.items() if k in _PROMPT})
     usage = read_usage(printed(first(a, f"llm.{provider}.usage", f"llm.{provider}.usageMetadata")))
     answer = _answer({k: printed(v) for k, v in known.items() if k in _ANSWER})
-    return replace(
-        of_span(span, "litellm", "call"),
+    return of_span(span, "litellm", "call")._replace(
         operation="chat",
         provider=provider,
         request_model=text(a, f"llm.{provider}.model"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -31,8 +30,8 @@ def read(span: Span) -> Telling | None:
 
 def _request(span: Span) -> Telling:
     said = semconv.telling(span, "mastra", "call")
-    return replace(
-        said, **_UNSEEN, provider=said.provider.partition(".")[0], thread=text(span.attributes, _RUN)
+    return said._replace(
+        **_UNSEEN, provider=said.provider.partition(".")[0], thread=text(span.attributes, _RUN)
     )
 
 
@@ -42,8 +41,7 @@ def _step(span: Span) -> Telling:
     given = structure(a.get("mastra.model_step.input"))
     messages = [_without_placeholder(m) for m in given] if isinstance(given, list) else []
     answer = _answer(mapping(structure(a.get("mastra.model_step.output"))))
-    return replace(
-        of_span(span, "mastra", "call"),
+    return of_span(span, "mastra", "call")._replace(
         **_UNSEEN,
         operation="chat",
         conversation_hint=text(a, *semconv.CONVERSATION),
@@ -62,7 +60,7 @@ def _run(span: Span) -> Telling:
         asked = [_without_what_lies_too_deep(m) for m in asked]
         lost |= {"messages"}
     messages = Raw("messages", asked) if asked else None
-    return replace(said, messages=messages, lost=lost, thread=text(a, _RUN), news="all")
+    return said._replace(messages=messages, lost=lost, thread=text(a, _RUN), news="all")
 
 
 def _tool(span: Span) -> Telling | None:
@@ -74,8 +72,7 @@ def _tool(span: Span) -> Telling | None:
         "tool_call_id": text(a, "gen_ai.tool.call.id"),
         "content": a["gen_ai.tool.call.result"],
     }
-    return replace(
-        of_span(span, "mastra", "piece"),
+    return of_span(span, "mastra", "piece")._replace(
         messages=Raw("messages", [result]),
         thread=text(a, _RUN),
         news="added",

@@ -49,6 +49,8 @@ def read(span: Span) -> Telling | None:
     request_type = text(a, "llm.request.type")
     if request_type in _NO_CONVERSATION or "gen_ai.input.messages" in a or "litellm.call_id" in a:
         return None  # LiteLLM has both forms: the conventions' one says more
+    if not (request_type or any(key.startswith(_PREFIXES) for key in a)):
+        return None
     flat = _indexed(span)
     if not (request_type or flat.has_prompt or flat.completion or flat.tools):
         return None

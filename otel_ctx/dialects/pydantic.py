@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -95,7 +95,7 @@ def _pydantic_call(span: Span) -> Telling:
     if said.messages is None:
         return said
     if isinstance(said.messages.value, str) and any(s in said.messages.value for s in _SKELETONS):
-        return replace(said, reasons=said.reasons | {"not_captured"}, lost=said.lost | {"system", "messages"})
+        return said._replace(reasons=said.reasons | {"not_captured"}, lost=said.lost | {"system", "messages"})
     if _GOOGLE.search(said.provider):
         said = _with_wrapped_results(said)
     places = structure(first(span.attributes, _BREAKPOINTS))
@@ -107,8 +107,8 @@ def _pydantic_call(span: Span) -> Telling:
 def _sum(span: Span) -> Telling:
     """Who, where and when, and the usage."""
     said = semconv.telling(span, "pydantic", "aggregate", zeros_omitted=True)
-    return replace(
-        said, tools=None, system=None, messages=None, output=None, reasons=frozenset(), lost=frozenset()
+    return said._replace(
+        tools=None, system=None, messages=None, output=None, reasons=frozenset(), lost=frozenset()
     )
 
 
@@ -116,13 +116,13 @@ def _call(span: Span, own: _Content | None) -> Telling:
     """The request of ``span``; its content is ``own``, or what the conventions' attributes hold."""
     a = span.attributes
     said = semconv.telling(span, "pydantic", "call", writes_tools=True, zeros_omitted=True)
-    said = replace(said, operation=said.operation or "chat", usage=_usage(a, said.usage))
+    said = said._replace(operation=said.operation or "chat", usage=_usage(a, said.usage))
     reasons, lost = set(said.reasons), set(said.lost)
     tools = said.tools or _declared(a.get(_PARAMETERS))
     if tools is not None and said.tools is None:
         lost.discard("tools")
     if own is None:
-        return replace(said, tools=tools, reasons=frozenset(reasons), lost=frozenset(lost))
+        return said._replace(tools=tools, reasons=frozenset(reasons), lost=frozenset(lost))
     if own.tools:
         tools = Raw("tools", own.tools)
         reasons.discard("schema_missing")
@@ -146,8 +146,7 @@ def _call(span: Span, own: _Content | None) -> Telling:
     if own.previous:
         reasons.add("server_side")
         lost.add("head")
-    return replace(
-        said,
+    return said._replace(
         response_id=said.response_id or text(own.response, "id"),
         response_model=said.response_model or text(own.response, "model"),
         previous_response_id=said.previous_response_id or own.previous,
@@ -313,11 +312,11 @@ def _sum_of_agents(span: Span) -> Telling | None:
     a = span.attributes
     if "agent_trace_id" in a:
         thread = text(a, "group_id")
-        return replace(_sum(span), conversation_hint=thread) if thread else None
+        return _sum(span)._replace(conversation_hint=thread) if thread else None
     if text(a, "sdk_span_type") in _SUMS:
-        return replace(_sum(span), agent=text(a, "agent_name"), usage=_usage(a, None))
+        return _sum(span)._replace(agent=text(a, "agent_name"), usage=_usage(a, None))
     if "handoffs" in a and "output_type" in a:
-        return replace(_sum(span), agent=text(a, "name"))
+        return _sum(span)._replace(agent=text(a, "name"))
     return None
 
 
@@ -345,7 +344,7 @@ def _with_wrapped_results(said: Telling) -> Telling:
     messages = structure(said.messages.value) if said.messages is not None else None
     if not isinstance(messages, list):
         return said
-    return replace(said, messages=Raw("messages", [_wrapped(m) for m in messages]))
+    return said._replace(messages=Raw("messages", [_wrapped(m) for m in messages]))
 
 
 def _wrapped(message: Any) -> Any:
@@ -384,8 +383,7 @@ def _with_markers(said: Telling, places: list[Any] | tuple[Any, ...]) -> Telling
         elif index < len(spoken):
             _mark(spoken[index]["parts"], inner)
     raws = {name: Raw(name, value) for name, value in sections.items() if isinstance(value, list)}
-    return replace(
-        said,
+    return said._replace(
         tools=raws.get("tools", said.tools),
         system=raws.get("system", said.system),
         messages=raws.get("messages", said.messages),
@@ -425,9 +423,9 @@ def _usage(attributes: Mapping[str, Any], said: UsageClaim | None) -> UsageClaim
     if claim.semantics or not cached or claim.input is None or raw.input is None:
         return claim
     if claim.input == raw.input + (cached if raw.semantics == "exclusive" else 0):
-        return replace(claim, semantics="inclusive", semantics_evidence="the provider's usage beside it")
+        return claim._replace(semantics="inclusive", semantics_evidence="the provider's usage beside it")
     if claim.input == raw.input:
-        return replace(claim, semantics=raw.semantics, semantics_evidence="the provider's usage beside it")
+        return claim._replace(semantics=raw.semantics, semantics_evidence="the provider's usage beside it")
     return claim
 
 

@@ -7,7 +7,6 @@ Source of the names: the conventions up to 1.44 and after their move to a reposi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
@@ -196,8 +195,10 @@ def telling(
 
 def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageClaim | None:
     """The token numbers under whatever name; None where there are none at all."""
+    given = number(attributes, *_INPUT_TOKENS)
+    inclusive = attributes.get("gen_ai.token.semantics") == "inclusive"
     claim = UsageClaim(
-        input=number(attributes, *_INPUT_TOKENS),
+        input=given,
         output=number(attributes, *_OUTPUT_TOKENS),
         cache_read=number(attributes, *_CACHE_READ),
         cache_write=number(attributes, *_CACHE_WRITE),
@@ -205,16 +206,11 @@ def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageCl
         cache_write_5m=number(attributes, *_CACHE_WRITE_5M),
         reasoning=number(attributes, *_REASONING),
         total=number(attributes, *_TOTAL_TOKENS),
-        semantics="inclusive" if attributes.get("gen_ai.token.semantics") == "inclusive" else "",
-        semantics_evidence=(
-            "attribute gen_ai.token.semantics"
-            if attributes.get("gen_ai.token.semantics") == "inclusive"
-            else ""
-        ),
+        semantics="inclusive" if inclusive else "",
+        semantics_evidence="attribute gen_ai.token.semantics" if inclusive else "",
         zeros_omitted=zeros_omitted,
+        unreadable=_unreadable(attributes) if given is None else "",
     )
-    if claim.input is None:
-        claim = replace(claim, unreadable=_unreadable(attributes))
     numbers = (claim.input, claim.output, claim.cache_read, claim.cache_write, claim.total)
     return None if all(n is None for n in numbers) else claim
 
@@ -256,8 +252,8 @@ def contents(
         _from_events(span, found, reasons, lost)
     if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
         found["tools"] = Raw("tools", _functions(attributes))
-    for section, names in _SECTIONS:
-        reference = text(attributes, *(f"{n}{ref}" for n in names for ref in _REFS))
+    for section, names in _REFERENCES:
+        reference = text(attributes, *names)
         if reference and section not in found and section not in lost:
             found[section] = Raw(_SHAPES[section], Stored(reference))
     if span is not None and span.dropped_attributes:
@@ -276,7 +272,10 @@ def schemas_missing(content: Mapping[str, Raw], writes_tools: bool) -> bool:
 
 _SECTIONS = (("tools", TOOLS), ("system", SYSTEM), ("messages", INPUT), ("output", OUTPUT))
 _SHAPES = {"tools": "tools", "system": "system", "messages": "messages", "output": "messages"}
-_REFS = ("_ref", ".ref")
+_REFERENCES = tuple(
+    (section, tuple(f"{name}{ref}" for name in names for ref in ("_ref", ".ref")))
+    for section, names in _SECTIONS
+)
 _FUNCTIONS = "llm.request.functions."
 _TEXT_OF_ITEMS = '[{"role":"user","parts":[{"type":"text","content":"[{\\"'
 _RESPONSE_ID = "resp_"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 from otel_ctx.dialects import semconv
@@ -55,7 +54,7 @@ def read(span: Span) -> Telling | None:
     if operation.endswith(_CALLS):
         return _call(span)
     if operation in _SUMS:
-        return replace(_who(span), usage=_usage(a, "aggregate"))
+        return _who(span)._replace(usage=_usage(a, "aggregate"))
     return None
 
 
@@ -63,8 +62,7 @@ def _call(span: Span) -> Telling:
     a = span.attributes
     reserve = number(a, *_RESERVE)
     content, reasons, lost = _content(span)
-    return replace(
-        _who(span),
+    return _who(span)._replace(
         role="call",
         response_model=text(a, *semconv.RESPONSE_MODEL, "ai.response.model"),
         response_id=text(a, "gen_ai.response.id", "ai.response.id"),
@@ -195,11 +193,11 @@ def _usage(attributes: Mapping[str, Any], role: Literal["call", "aggregate"]) ->
     if all(n is None for n in (claim.input, claim.output, claim.total)):
         return None
     semantics, evidence = _semantics(a, claim, raw)
-    claim = replace(
-        claim, semantics=semantics, semantics_evidence=evidence, zeros_omitted=_is_accounted_for(a, claim)
+    claim = claim._replace(
+        semantics=semantics, semantics_evidence=evidence, zeros_omitted=_is_accounted_for(a, claim)
     )
     if role == "aggregate" and semantics == "exclusive":
-        return replace(claim, input=None, total=None)  # with no word on what was written to the cache
+        return claim._replace(input=None, total=None)  # with no word on what was written to the cache
     return claim
 
 

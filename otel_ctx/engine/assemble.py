@@ -232,9 +232,9 @@ class Assembler:
         kind, role, name, path, text, marker, call_id, size = part
         named = name if kind in _NAMED else ""
         data = text.encode("utf-8", "surrogatepass")
-        digest = blake2b(
-            f"{kind}\0{named}\0".encode("utf-8", "surrogatepass") + data, digest_size=16
-        ).hexdigest()
+        hasher = blake2b(f"{kind}\0{named}\0".encode("utf-8", "surrogatepass"), digest_size=16)
+        hasher.update(data)
+        digest = hasher.hexdigest()
         tokens, method = self._measure(kind, named, text, digest, encoding)
         self._texts.put(digest, text)
         length = max(size, 0) if kind in _MEDIA else len(data)

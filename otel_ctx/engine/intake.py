@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping
-from dataclasses import replace
 
 from otel_ctx import dialects
 from otel_ctx.calls import Told, content_of
@@ -115,7 +114,7 @@ class Intake:
             lost.add("system")
         if message_reasons:
             lost.add("messages")
-        bare = replace(telling, tools=None, system=None, messages=None, output=None, lost=frozenset(lost))
+        bare = telling._replace(tools=None, system=None, messages=None, output=None, lost=frozenset(lost))
         return Told(bare, tools, system, messages, answer, frozenset(reasons), _weight(telling))
 
     def _encoding(self, telling: Telling) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.model import Raw, Reason, Stored, Telling, Unseen
@@ -26,26 +25,24 @@ _OF_A_SYSTEM_PART = ("content", "text", "parts")
 
 def with_contents(telling: Telling, fetch: Fetch | None) -> Telling:
     """``telling`` with what lies elsewhere in its place, or without it and with the reason."""
+    raws = zip(_SECTIONS, (telling.tools, telling.system, telling.messages, telling.output), strict=True)
+    stored = [(s, raw.shape, raw.value.reference) for s, raw in raws if raw and isinstance(raw.value, Stored)]
+    if not stored:
+        return telling
     changes: dict[str, Any] = {}
     reasons: set[Reason] = set()
     lost: set[str] = set()
-    for section in _SECTIONS:
-        raw: Raw | None = getattr(telling, section)
-        if raw is None or not isinstance(raw.value, Stored):
-            continue
-        reference = raw.value.reference
-        found = _found(section, raw.shape, fetch(reference)) if fetch is not None else None
+    for section, shape, reference in stored:
+        found = _found(section, shape, fetch(reference)) if fetch is not None else None
         if found is not None:
             changes |= {k: v for k, v in found.items() if k == section or not getattr(telling, k)}
             continue
         known = _CONTENT_HASH.search(reference) if section in ("tools", "system") else None
-        changes[section] = Raw(raw.shape, Unseen(known[0][:32])) if known else None
+        changes[section] = Raw(shape, Unseen(known[0][:32])) if known else None
         if section != "output":
             reasons.add("reference_missing")
             lost.update(() if known else (section,))
-    if not changes:
-        return telling
-    return replace(telling, **changes, reasons=telling.reasons | reasons, lost=telling.lost | lost)
+    return telling._replace(**changes, reasons=telling.reasons | reasons, lost=telling.lost | lost)
 
 
 def _found(section: str, shape: str, value: Any) -> dict[str, Any] | None:

@@ -175,20 +175,22 @@ def _blocks(message: dict[str, Any]) -> Iterable[Any]:
         if value is None or value == "":
             continue
         if key == "content" and isinstance(value, str):
-            of_a_tool = _kind_of(str(message.get("role"))) == "tool_result"
-            opened = structure(value) if value[:1] == "[" and not of_a_tool else value
-            if (
-                isinstance(opened, list)
-                and opened
-                and all(isinstance(b, dict) and _is_block(b) for b in opened)
-            ):
-                return opened  # a list of blocks that was written as a string
-            return [value]
+            return _written_blocks(message, value) or [value]
         return _joined_deltas(value) if isinstance(value, (list, tuple)) else [value]
     if message.get("type") and "role" not in message:
         return [message]
     extra = message.get("reasoning_content")
     return [{"type": "thinking", "thinking": extra}] if extra else ()
+
+
+def _written_blocks(message: dict[str, Any], content: str) -> list[Any] | None:
+    """A list of blocks that was written as a string; what a tool gave back may look like one."""
+    if content[:1] != "[" or _kind_of(str(message.get("role"))) == "tool_result":
+        return None
+    blocks = structure(content)
+    if isinstance(blocks, list) and all(isinstance(b, dict) and _is_block(b) for b in blocks):
+        return blocks
+    return None
 
 
 def _joined_deltas(blocks: Sequence[Any]) -> Sequence[Any]:

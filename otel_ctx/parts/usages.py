@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.model import UsageClaim
@@ -33,21 +32,20 @@ def read_plain_usage(usage: Any) -> UsageClaim | None:
 def completed(claim: UsageClaim, own: UsageClaim, evidence: str) -> UsageClaim:
     """``claim`` with what only the provider's ``own`` numbers tell: zeros, TTLs, and (by ``evidence``) what ``input``
     includes, where the two agree on it."""
-    full = filled(replace(claim, input=_or(claim.input, own.input), total=_or(claim.total, own.total)), own)
+    full = filled(claim._replace(input=_or(claim.input, own.input), total=_or(claim.total, own.total)), own)
     if full.semantics or own.input is None or full.input is None:
         return full
     cached = (own.cache_read or 0) + (own.cache_write or 0)
     if claim.input is None or (cached and claim.input == own.input):
-        return replace(full, semantics=own.semantics, semantics_evidence=evidence)
+        return full._replace(semantics=own.semantics, semantics_evidence=evidence)
     if cached and own.semantics == "exclusive" and claim.input == own.input + cached:
-        return replace(full, semantics="inclusive", semantics_evidence=evidence)
+        return full._replace(semantics="inclusive", semantics_evidence=evidence)
     return full
 
 
 def filled(claim: UsageClaim, own: UsageClaim) -> UsageClaim:
     """``claim`` with ``own`` counts of the answer and of the cache where it has none: what ``input`` means stays."""
-    return replace(
-        claim,
+    return claim._replace(
         output=_or(claim.output, own.output),
         cache_read=_or(claim.cache_read, own.cache_read),
         cache_write=_or(claim.cache_write, own.cache_write),

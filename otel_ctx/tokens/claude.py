@@ -5,11 +5,13 @@ ctok is an offline reconstruction; it counts one user message, so the message's 
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from otel_ctx.tokens.engines import Count, UnfitError
 
+_MODULE = "ctok"
 # The version to ask for and the tokens of its frame. From 4.7 on the vocabulary is one, and the frame of 4.8 does not
 # merge with the text.
 # Source: ctok 1.3.0's README, read on 2026-11-30; its counts equal every recorded answer that it comes with.
@@ -19,9 +21,22 @@ ENCODINGS = frozenset(_VERSIONS)
 LONGEST = 200_000  # characters: pure Python, 0.4 MB a second
 
 
+@cache
+def installed() -> Any:
+    """ctok's function; None where it is not installed. What is not there takes long to look for: once is enough."""
+    try:
+        return import_module(_MODULE).token_count
+    except ModuleNotFoundError as error:
+        if error.name != _MODULE:
+            raise
+        return None
+
+
 def start(encoding: str) -> Count:
     """ctok's count of ``encoding``, tested. Raises whatever goes wrong."""
-    token_count: Any = import_module("ctok").token_count
+    token_count = installed()
+    if token_count is None:
+        raise ModuleNotFoundError(name=_MODULE)
     version, frame = _VERSIONS[encoding]
 
     def count(text: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
@@ -106,8 +105,7 @@ def _sum(span: Span, seen: Seen, says: str) -> Telling | None:
     _, tools = best_definitions(seen.tools)
     _, system = longest(seen.systems)
     bare = bool(tools) and not are_definitions(tools)
-    told = replace(
-        _who(span, seen, "aggregate"),
+    told = _who(span, seen, "aggregate")._replace(
         operation="invoke_agent" if "agent" in names.words(says) else "",
         tools=Raw("tools", tools) if tools else None,
         system=Raw("system", system) if system is not None else None,
@@ -137,7 +135,7 @@ def _who(span: Span, seen: Seen, role: Literal["call", "aggregate"]) -> Telling:
 def _call(span: Span, seen: Seen, kind: Kind, says: str) -> Telling:
     usage, where = usage_of(seen)
     evidence = [("usage", where)] if usage is not None else []
-    told = replace(_who(span, seen, "call"), operation="chat", previous_response_id=seen.name("previous"))
+    told = _who(span, seen, "call")._replace(operation="chat", previous_response_id=seen.name("previous"))
     answer = max(seen.answers, key=size_of, default=[])
     prompt = best(seen.prompts)
     if kind == "call":  # plain text will do
@@ -161,8 +159,7 @@ def _call(span: Span, seen: Seen, kind: Kind, says: str) -> Telling:
         system_of, system = best_system(prompt, seen.systems, seen.prompts)
         found = [("messages", prompt.of), ("system", system_of), ("tools", tools_of)]
         evidence += [(section, of.name) for section, of in found if of is not None]
-        told = replace(
-            told,
+        told = told._replace(
             previous_response_id=told.previous_response_id
             or (prompt.body.previous_response_id if prompt.body else ""),
             reserve=(prompt.body.reserve if prompt.body else None) or seen.reserve,
@@ -184,8 +181,7 @@ def _call(span: Span, seen: Seen, kind: Kind, says: str) -> Telling:
     if told.previous_response_id:
         reasons.add("server_side")
         lost.add("head")
-    return replace(
-        told,
+    return told._replace(
         output=Raw("messages", answer) if answer else None,
         reasons=frozenset(reasons),
         lost=frozenset(lost),

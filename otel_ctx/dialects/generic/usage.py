@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects.generic.names import Count
@@ -24,7 +23,7 @@ def usage_of(seen: Seen) -> tuple[UsageClaim | None, str]:
     if own is None:
         return flat, next((numbers[count].name for count in _MAIN if count in numbers), "")
     if flat is None or all(n.nested for found in seen.counts.values() for n in found):
-        return replace(own, guessed=True), where
+        return own._replace(guessed=True), where
     return completed(flat, own, f"the provider's usage in {where}"), where
 
 
@@ -40,7 +39,7 @@ def _claim(numbers: Mapping[Count, Number], seen: Seen) -> UsageClaim | None:
     if both is None:
         return claim
     evidence = "the input stands with and without the cached tokens"
-    return replace(claim, input=both, semantics="inclusive", semantics_evidence=evidence)
+    return claim._replace(input=both, semantics="inclusive", semantics_evidence=evidence)
 
 
 def _agreed(found: Sequence[Number]) -> Number:

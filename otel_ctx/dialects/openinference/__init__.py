@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -25,15 +24,15 @@ def read(span: Span) -> Telling | None:
     kind = a.get("openinference.span.kind")
     if kind is None and "llm.token_count.prompt" not in a and "llm.model_name" not in a:
         return None
-    flat = gather(a)
-    if flat.of_openllmetry or "llm.request.type" in a:
-        return None
     kind = str(kind or "LLM").upper()
-    if kind in _SUMS:
-        return _aggregate(span, flat)
-    if kind != "LLM" or _only_marked(span, flat):
+    if (kind != "LLM" and kind not in _SUMS) or "llm.request.type" in a:
         return None
-    return _call(span, flat)
+    flat = gather(a)
+    if flat.of_openllmetry:
+        return None
+    if kind != "LLM":
+        return _aggregate(span, flat)
+    return None if _only_marked(span, flat) else _call(span, flat)
 
 
 def _only_marked(span: Span, flat: Flat) -> bool:
@@ -62,8 +61,7 @@ def _call(span: Span, flat: Flat) -> Telling | None:
         prompt.miss("server_side", "head")
     reserve = reserve_of(parameters) or number(a, *semconv.RESERVE) or 0
     said = response or {}
-    return replace(
-        _who(span, parameters),
+    return _who(span, parameters)._replace(
         role="call",
         operation=text(a, "gen_ai.operation.name") or "chat",
         response_model=text(a, "llm.response.model_name", "gen_ai.response.model")
@@ -88,7 +86,7 @@ def _aggregate(span: Span, flat: Flat) -> Telling | None:
     usage = usage_of(span, None)
     if usage is None and not (flat.has_inputs or flat.outputs or "gen_ai.input.messages" in span.attributes):
         return None
-    return replace(_who(span, {}), usage=usage)
+    return _who(span, {})._replace(usage=usage)
 
 
 def _who(span: Span, parameters: Mapping[str, Any]) -> Telling:

@@ -6,8 +6,8 @@ Messages that an earlier span had too are known by their digest and not read aga
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from otel_ctx.dialects.fields import indexed, indexed_from
@@ -22,67 +22,79 @@ _OTHERS_PROMPT = "gen_ai.prompt."  # OpenLLMetry's span, rewritten by a converte
 SYSTEM_ROLES = frozenset({"system", "developer"})
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Flat:
-    """The indexed attributes of a span, keys without their prefix. ``run`` holds those of the input messages;
-    ``inputs`` has none that an earlier span had too, and ``items`` are the messages they spell, nested."""
+    """The indexed attributes of a span, keys without their prefix. Those of the input messages are not read until somebody
+    asks for ``history``: mostly the request's body tells the same."""
+
+    attributes: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    tools: Mapping[str, Any]
+    has_inputs: bool
+    masked: bool  # the text of an input message was hidden
+    of_openllmetry: bool
+
+    @cached_property
+    def history(self) -> Indexed:
+        return _indexed(self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The input messages. ``run`` holds their attributes; ``inputs`` has none that an earlier span had too, and ``items``
+    are the messages they spell, nested."""
 
     run: Run
-    inputs: dict[str, Any] = field(default_factory=dict)
-    outputs: dict[str, Any] = field(default_factory=dict)
-    tools: dict[str, Any] = field(default_factory=dict)
-    items: list[Any] = field(default_factory=list)
-    start: int = 0  # the first message that is there
-    headless: bool = False  # it has lost its role
-    whole: bool = False  # nothing is missing before or of the first message
-    facts: frozenset[str] = frozenset()  # of all messages: see facts_of
-    of_openllmetry: bool = False
-
-    @property
-    def has_inputs(self) -> bool:
-        return bool(self.inputs) or self.run.known.count > 0
+    inputs: Mapping[str, Any]
+    items: list[Any]
+    start: int  # the first message that is there
+    headless: bool  # it has lost its role
+    whole: bool  # nothing is missing before or of the first message
+    facts: frozenset[str]  # of all messages: see facts_of
 
 
 def gather(attributes: Mapping[str, Any]) -> Flat:
-    """All of them, in one pass; messages that came before are known by their digest."""
-    run = Run(attributes, _INPUT, "openinference")
-    flat = _sorted(run)
-    if run.reaches_back(flat.inputs):
-        flat = _sorted(run)
-    older = run.known
-    if older.count:
-        flat.items, flat.whole = indexed_from(flat.inputs, older.count), True
-    else:
-        flat.items, flat.start, flat.headless = indexed(flat.inputs)
-        flat.whole = bool(flat.items) and not flat.start and not flat.headless and "role" in flat.items[0]
-    flat.facts |= older.facts | facts_of(flat.inputs, flat.items)
-    if flat.whole:
-        run.learn(older.count + len(flat.items), flat.facts)
-    return flat
-
-
-def _sorted(run: Run) -> Flat:
-    flat = Flat(run)
-    for key, value in chain(run.others, run.new):
+    """All of them, in one pass."""
+    outputs: dict[str, Any] = {}
+    tools: dict[str, Any] = {}
+    has_inputs = masked = of_openllmetry = False
+    for key, value in attributes.items():
         if not key.startswith("llm."):
             if key.startswith(_OTHERS_PROMPT) and key[len(_OTHERS_PROMPT) :][:1].isdecimal():
-                flat.of_openllmetry = True
+                of_openllmetry = True
         elif key.startswith(_INPUT):
-            if value == MASK and key.endswith(_HIDDEN_TEXTS):
-                flat.facts = frozenset({"masked"})
+            hidden = value == MASK and key.endswith(_HIDDEN_TEXTS)
+            masked, has_inputs = masked or hidden, has_inputs or not hidden
         elif key.startswith(_OUTPUT):
             if value != MASK:
-                flat.outputs[key[len(_OUTPUT) :].replace(".message.", ".", 1)] = value
+                outputs[key[len(_OUTPUT) :].replace(".message.", ".", 1)] = value
         elif key.startswith(_TOOLS):
-            flat.tools[key[len(_TOOLS) :].replace(".tool.", ".", 1)] = value
-    flat.inputs = inputs_of(run.new)
-    return flat
+            tools[key[len(_TOOLS) :].replace(".tool.", ".", 1)] = value
+    return Flat(attributes, outputs, tools, has_inputs, masked, of_openllmetry)
+
+
+def _indexed(attributes: Mapping[str, Any]) -> Indexed:
+    """Messages that came before are known by their digest."""
+    run = Run(attributes, _INPUT, "openinference")
+    inputs = inputs_of(run.new)
+    if run.reaches_back(inputs):
+        inputs = inputs_of(run.new)
+    older = run.known
+    if older.count:
+        items, start, headless, whole = indexed_from(inputs, older.count), 0, False, True
+    else:
+        items, start, headless = indexed(inputs)
+        whole = bool(items) and not start and not headless and "role" in items[0]
+    facts = older.facts | facts_of(inputs, items)
+    if whole:
+        run.learn(older.count + len(items), facts)
+    return Indexed(run, inputs, items, start, headless, whole, facts)
 
 
 def facts_of(inputs: Mapping[str, Any], items: Sequence[Any]) -> frozenset[str]:
     """What is to be known of messages that are not read again: "system" (some are of that role), "gap" (one is
     missing), "late" (one has lost its first content part), "calls" (some call tools), "bare" and "bare system" (a role
-    and no content). A text that was hidden makes "masked"."""
+    and no content)."""
     facts = set()
     if None in items:
         facts.add("gap")

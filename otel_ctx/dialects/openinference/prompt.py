@@ -62,8 +62,7 @@ def prompt_of(span: Span, flat: Flat, wire: Wire, parameters: Mapping[str, Any])
     if prompt.output is None and flat.outputs:
         prompt.output = [m for m in indexed(flat.outputs)[0] if m]
     whole = "model" in wire.body and bool(wire.messages)
-    calls = "calls" in flat.facts or any(".tool_calls." in key for key in flat.outputs)
-    if prompt.tools is None and "tools" not in prompt.lost and not whole and calls:
+    if prompt.tools is None and "tools" not in prompt.lost and not whole and _calls_tools(flat):
         prompt.miss("attributes_dropped" if span.dropped_attributes else "schema_missing", "tools")
     if prompt.messages is None and "messages" not in prompt.lost:
         prompt.miss(missing, "system", "messages")
@@ -74,6 +73,10 @@ def prompt_of(span: Span, flat: Flat, wire: Wire, parameters: Mapping[str, Any])
         messages = prompt.messages if isinstance(prompt.messages, list) else prompt.messages.every()
         prompt.messages = mark_the_end(messages, control)
     return prompt
+
+
+def _calls_tools(flat: Flat) -> bool:
+    return any(".tool_calls." in key for key in flat.outputs) or "calls" in flat.history.facts
 
 
 def _from_the_library(span: Span, prompt: Prompt) -> None:
@@ -95,7 +98,7 @@ def _from_the_library(span: Span, prompt: Prompt) -> None:
 
 def _messages(span: Span, flat: Flat, wire: Wire, prompt: Prompt) -> None:
     """Messages and system prompt: out of the body where nothing was hidden, else out of the flat attributes."""
-    if "masked" in flat.facts or (wire.messages and not flat.has_inputs):
+    if flat.masked or (wire.messages and not flat.has_inputs):
         # OPENINFERENCE_HIDE_INPUT_TEXT and _HIDE_INPUT_MESSAGES leave ``input.value`` whole: it is not asked
         prompt.miss("redacted", "system", "messages")
     elif wire.messages:
@@ -133,9 +136,9 @@ def _of_system(inputs: Mapping[str, Any]) -> Callable[[str], bool]:
 
 def _leading_system(flat: Flat) -> Any:
     """The system prompt that only the flat attributes have, as blocks."""
-    if "system" not in flat.facts:
+    if "system" not in flat.history.facts:
         return None
-    inputs = inputs_of(flat.run.pairs)
+    inputs = inputs_of(flat.history.run.pairs)
     is_of_system = _of_system(inputs)
     blocks: list[Any] = []
     for message in indexed({key: value for key, value in inputs.items() if is_of_system(key)})[0]:
@@ -148,14 +151,15 @@ def _leading_system(flat: Flat) -> Any:
 def _flat_messages(span: Span, flat: Flat, wire: Wire, prompt: Prompt) -> None:
     """The messages of the flat attributes by their index, and what limits have taken of them."""
     a = span.attributes
-    start, headless, facts = flat.start, flat.headless, flat.facts
-    if flat.whole:
-        prompt.messages = flat.run.history(flat.items, read_pairs)
+    told = flat.history
+    start, headless, facts = told.start, told.headless, told.facts
+    if told.whole:
+        prompt.messages = told.run.history(told.items, read_pairs)
     else:
         items, start, headless = _with_older(
-            flat.items, start, headless, structure(a.get("gen_ai.input.messages"))
+            told.items, start, headless, structure(a.get("gen_ai.input.messages"))
         )
-        prompt.messages, facts = items, facts_of(flat.inputs, items) | (facts & {"masked"})
+        prompt.messages, facts = items, facts_of(told.inputs, items)
     if headless:
         prompt.reasons.add("guessed")  # the role
     if "system" not in facts:
@@ -169,12 +173,12 @@ def _flat_messages(span: Span, flat: Flat, wire: Wire, prompt: Prompt) -> None:
                 prompt.miss("attributes_dropped", "system")
     elif headless or "late" in facts:
         prompt.miss("not_captured", "messages")
-    if "masked" not in facts:
+    if not flat.masked:
         for fact, section in (("bare", "messages"), ("bare system", "system")):
             if fact in facts:
                 prompt.miss("not_captured", section)
     if wire.cut:
-        inputs = inputs_of(flat.run.pairs)
+        inputs = inputs_of(told.run.pairs)
         is_of_system = _of_system(inputs)
         for key, value in inputs.items():
             if _as_long(value, wire.cut):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from otel_ctx.dialects import semconv
@@ -27,8 +26,7 @@ def usage_of(span: Span, response: Mapping[str, Any] | None) -> UsageClaim | Non
     # who writes one detail leaves the other out because it is 0
     details = (read, write, said.cache_read, said.cache_write)
     zeros_omitted = any(d is not None for d in details) or span.scope_name in _ZEROS_OMITTED
-    claim = replace(
-        said,
+    claim = said._replace(
         input=_or(number(a, "llm.token_count.prompt"), said.input),
         output=_or(number(a, "llm.token_count.completion"), said.output),
         # a converter writes 0 beside the number that it should have converted
@@ -42,8 +40,8 @@ def usage_of(span: Span, response: Mapping[str, Any] | None) -> UsageClaim | Non
     if raw is not None:
         claim = completed(claim, raw, "the provider's usage in output.value")
     if claim.reasoning and claim.total and claim.input is not None and claim.output is not None:
-        claim = replace(
-            claim, output_excludes_reasoning=claim.total == claim.input + claim.output + claim.reasoning
+        claim = claim._replace(
+            output_excludes_reasoning=claim.total == claim.input + claim.output + claim.reasoning
         )
     return None if claim.input is None and claim.output is None and claim.total is None else claim
 

@@ -183,7 +183,9 @@ def _class(module: str, name: str) -> type:
 def _layout() -> str:
     """Of what the classes are made: a state of other fields would be misread."""
     classes = {
-        f"{name}.{c.__name__}": [f.name for f in fields(c)] if is_dataclass(c) else []
+        f"{name}.{c.__name__}": [f.name for f in fields(c)]
+        if is_dataclass(c)
+        else list(getattr(c, "_fields", ()))
         for name in sorted(_modules())
         for c in vars(import_module(name)).values()
         if isinstance(c, type) and c.__module__ == name
@@ -259,7 +261,8 @@ def _without_text(obj: Any) -> Any:
     if isinstance(obj, Finding):
         obj = replace(obj, excerpt="") if obj.excerpt else obj
     elif obj.error and not _WORD.fullmatch(obj.error):
-        obj = replace(obj, error="context_length_exceeded" if is_too_long(obj.error) else "error")
+        error = "context_length_exceeded" if is_too_long(obj.error) else "error"
+        obj = obj._replace(error=error) if isinstance(obj, Telling) else replace(obj, error=error)
     return obj.__reduce_ex__(5)
 
 
