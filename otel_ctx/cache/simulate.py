@@ -259,7 +259,7 @@ class _Run:
                     return min(past.total - self.cleared, self.total), past.entry
                 most = min(self._end_of(past), common + again) - self.cleared
                 return min(most, self.total), past.entry
-            if self.total >= _GROWN * past.total:
+            if self.total >= _GROWN * past.total and relation != "compacted":
                 return min(past.total, self.total), past.entry
             return 0, None
         if self.shelf is None or relation in ("joined", "continues"):
