@@ -37,6 +37,7 @@ class Facts:
     slack: int
     same_model: bool
     entry: Entry | None
+    supposed: bool  # that it is marked is not known
     asked: bool | None  # was anything marked? None: nothing tells
     shown: bool  # the markers themselves are on the span
     shortest: bool  # what was marked is below the minimum
@@ -84,6 +85,8 @@ def _lifetime(f: Facts) -> Verdict | None:
 def _not_yet(f: Facts) -> Verdict | None:
     if f.entry is None or f.entry.is_ready(f.now):
         return None
+    if f.supposed:
+        return Verdict("parallel_miss", sure="inferred")
     return Verdict("parallel_miss", sure=_by(f, "reported" if f.reported else "predicted"))
 
 

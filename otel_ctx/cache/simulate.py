@@ -37,6 +37,7 @@ class Simulator:
         self.rules = rules
         self.learned = Learned()
         self.store = Store(_KEEP_SECONDS)
+        self.supposed = Store(_KEEP_SECONDS)  # entries of markers that no span shows
         self._most = most
         self._pasts: OrderedDict[tuple[str, str], Past] = OrderedDict()
         self.mechanisms: dict[str, Mechanism] = {}
@@ -120,6 +121,7 @@ class _Run:
         self.cleared = 0  # tokens that the provider took out
         self.dropped = 0  # of thinking, by its rule
         self.elsewhere = False  # the loss has another reason
+        self.supposing = False  # that the end of the system prompt is marked
 
     def in_the_dark(self, relation: Relation, access: Access) -> bool:
         """Neither its text nor an id says what it goes on from: what it could have read is not known, unless the rules
@@ -264,7 +266,7 @@ class _Run:
             return 0, None
         if self.shelf is None or relation in ("joined", "continues"):
             return 0, None
-        found = self.shelf.shared()
+        found = self.shelf.shared() or self._supposed()
         if found is None:
             return 0, None
         end, entry = found
@@ -272,6 +274,28 @@ class _Run:
         if longest is not None and entry.gap(self.now) > longest:
             return 0, None  # nothing that is offered would have kept it: a cold start
         return end, entry
+
+    def _supposed(self) -> tuple[int, Entry] | None:
+        """What another request on its way has not yet written at the end of the system prompt, where usage has shown of the
+        service that it sets a marker there: on the spans there is none."""
+        path, shelf, sim = self.path, self.shelf, self.sim
+        if path is None or shelf is None or self.marks.shown or self.call.usage.cache_read:
+            return None
+        entry = shelf.supposed(sim.supposed) if (self.call.service, self.scope) in sim.learned.heads else None
+        if entry is None or entry.is_ready(self.now):
+            return None
+        self.supposing = True
+        return path.ends[path.head], entry
+
+    def _marks_head(self) -> bool:
+        """Does usage show a marker at the end of the system prompt: a read that ended there, or a change of lifetimes?"""
+        path, usage = self.path, self.call.usage
+        if path is None or not path.head:
+            return False
+        read, write, hour = usage.cache_read or 0, usage.cache_write or 0, usage.cache_write_1h or 0
+        places = [read] if read else []
+        places += [read + hour] if 0 < hour < write else []
+        return any(path.nearest(place) == path.head for place in places)
 
     def _end_of(self, past: Past) -> int:
         """Up to where the prompt before could be cached: a few tokens behind its last marker are nobody's loss."""
@@ -335,6 +359,7 @@ class _Run:
             slack=spare,
             same_model=past is None or past.scope == self.scope,
             entry=entry,
+            supposed=self.supposing,
             asked=marks.asked,
             shown=marks.shown,
             shortest=self._too_short(),
@@ -415,6 +440,10 @@ class _Run:
                 self._put(path.nearest(read), ready, self.past.ttl if self.past else None)
             for place, ttl in marks.places:
                 self._put(place, ready, ttl)
+            if marks.asked and not marks.shown and self.shelf is not None:
+                self.shelf.suppose(self.sim.supposed, ready, self._lifetime(None))
+                if self._marks_head():
+                    self.sim.learned.heads.add((self.call.service, self.scope))
             if marks.places and marks.places[-1][1]:
                 self.sim.learned.lifetimes(self.call.service, self.scope).add(marks.places[-1][1])
             return
