@@ -38,6 +38,7 @@ class Facts:
     same_model: bool
     entry: Entry | None
     supposed: bool  # that it is marked is not known
+    outlived: bool  # an entry that is no younger was read
     asked: bool | None  # was anything marked? None: nothing tells
     shown: bool  # the markers themselves are on the span
     shortest: bool  # what was marked is below the minimum
@@ -75,7 +76,7 @@ def _lifetime(f: Facts) -> Verdict | None:
     entry = f.entry
     if entry is None or entry.lives(f.now):
         return None
-    if not entry.is_dead(f.now) and not f.reported:
+    if not entry.is_dead(f.now) and (f.outlived or not f.reported):
         return None  # it may live
     known: Evidence = "predicted" if entry.is_dead(f.now) else "inferred"
     kind = "ttl_lost" if f.longer_before else "ttl_expired"

@@ -9,6 +9,7 @@ from otel_ctx.model import Break, Prompt, Segment
 
 _SURE = 0.5  # of what is new: a prompt that is smaller by less may only have been counted wrong
 _LEAST = 128
+_NEARER = 1.5  # what was new is counted with another tokenizer, what is dropped in the provider's own tokens
 
 
 def stays(at: Break, gone: Sequence[Segment], rest: Sequence[Segment]) -> bool:
@@ -58,6 +59,6 @@ def cleared(before: int, total: int, new: Sequence[Segment], factor: float, drop
         return dropped
     added = round(sum(s.tokens or 0 for s in new) * factor)
     gone = before + added - total
-    if dropped:
-        return gone if gone > 0 else dropped
+    if dropped:  # both are counted: the smaller of two counts is the nearer to the truth
+        return gone if gone > 0 and _NEARER * added < dropped else dropped
     return gone if gone > max(_LEAST, _SURE * added) else 0

@@ -264,14 +264,14 @@ class _Run:
             if self.total >= _GROWN * past.total and relation != "compacted":
                 return min(past.total, self.total), past.entry
             return 0, None
-        if self.shelf is None or relation in ("joined", "continues"):
+        if self.shelf is None or relation == "continues":
             return 0, None
         found = self.shelf.shared() or self._supposed()
         if found is None:
             return 0, None
         end, entry = found
         longest = self.mech.longest
-        if longest is not None and entry.gap(self.now) > longest:
+        if longest is not None and entry.gap(self.now) > longest and relation != "forks":
             return 0, None  # nothing that is offered would have kept it: a cold start
         return end, entry
 
@@ -346,6 +346,9 @@ class _Run:
     def _facts(self, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Facts:
         past, marks, path = self.past if follows else None, self.marks, self.path
         position = path.positions[marks.places[-1][0]] if path is not None and marks.places else 0
+        before = past.position if past is not None else 0
+        if past is not None and path is not None and path is past.path and past.place < len(path.positions):
+            before = path.positions[past.place]  # of this prompt: thinking that was taken out has none
         implied, learned = self.call.usage.cache_implied, self.sim.learned
         return Facts(
             now=self.now,
@@ -360,6 +363,7 @@ class _Run:
             same_model=past is None or past.scope == self.scope,
             entry=entry,
             supposed=self.supposing,
+            outlived=self._outlived(),
             asked=marks.asked,
             shown=marks.shown,
             shortest=self._too_short(),
@@ -367,9 +371,14 @@ class _Run:
             marker=marks.end,
             last_marker=past.marker if past is not None else None,
             beyond_head=path is None or not marks.places or marks.places[-1][0] > path.head,
-            distance=position - past.position if past is not None else 0,
+            distance=position - before if past is not None else 0,
             parameters=self._changed(past),
         )
+
+    def _outlived(self) -> bool:
+        """Was an entry read that ends among the messages? Those behind it were asked for together with it or later."""
+        path, read = self.path, self.call.usage.cache_read or 0
+        return path is not None and path.nearest(read) > path.head
 
     def _too_short(self) -> bool:
         """Something was marked, and it is too short to be cached."""
@@ -423,6 +432,7 @@ class _Run:
             settings=self.settings,
             images=self.images,
             marker=self.marks.end,
+            place=places[-1][0] if places else 0,
             position=path.positions[places[-1][0]] if path is not None and places else 0,
             ttl=ttl or (past.ttl if past is not None else None),
         )

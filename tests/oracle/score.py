@@ -74,9 +74,12 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
             by_rule.add("server_side_rewrite_suspected")
         if by_image > FEW:
             by_rule.add("parameters_changed")
+        total = max(total, by_time, by_thinking, by_image)  # what came with the fault is sent again, too
         rest = total - max(by_thinking, by_image)
         if by_fault > FEW or (total > FEW and by_time <= FEW and (not by_rule or rest > FEW)):
             causes |= case.causes
+            if by_fault <= FEW and not by_rule:
+                causes = causes - {None} | _jointly(case.sent, sent, told, i) or causes
         causes |= by_rule
         if causes and not actual[i].minimum_met:
             causes |= {"below_minimum", "no_cache_control"}  # what is marked has become too short
@@ -105,6 +108,26 @@ def _of_time(session: Session, laid: Layouts, call: int) -> set[str]:
     if expired == parallel:
         return {"ttl_expired", "parallel_miss"}
     return {"ttl_expired"} if expired > parallel else {"parallel_miss"}
+
+
+def _jointly(session: Session, sent: Layouts, told: Layouts, call: int) -> set[str | None]:
+    """Two reasons at once, of which each alone would have cost it: to take one away gives nothing back."""
+    perfect = simulate(session, told, no_expiry=True, at_once=True, no_drops=True, blind=True)[call].read
+    alone = (
+        ("ttl_expired", told, simulate(session, told, at_once=True, no_drops=True, blind=True)),
+        ("parallel_miss", told, simulate(session, told, no_expiry=True, no_drops=True, blind=True)),
+        ("parameters_changed", told, simulate(session, told, no_expiry=True, at_once=True, no_drops=True)),
+        (
+            "server_side_rewrite_suspected",
+            sent,
+            simulate(session, sent, no_expiry=True, at_once=True, no_drops=True, blind=True),
+        ),
+    )
+    return {
+        name
+        for name, laid, usage in alone
+        if _resent(laid[call], usage[call].read, told[call], perfect) > FEW
+    }
 
 
 def _resent(sent: list[Unit], read: int, ideal: list[Unit], ideal_read: int) -> int:
