@@ -24,6 +24,7 @@ from otel_ctx.rules.names import normalise_model_id
 
 _KEEP_SECONDS = 86_400  # no published lifetime is longer
 _TAIL_LEAST, _TAIL = 128, 0.02  # what stands behind a marker at the end: the frame of a message, a note
+_MORE = 0.25  # so much more than a rule takes out was taken out by something else
 _UNMEASURED = 0.2  # places of a prompt of which no call before says where they are
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
 _ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
@@ -144,6 +145,8 @@ class _Run:
         length = len(past.path) if past is not None and past.path is not None else 0
         common = past.common(old, at) if past is not None and both and follows else None
         again = past.again(old, self.call, at) if past is not None and common is not None else 0
+        edited = both and follows and at is None and past is not None and self.total < past.total
+        most = past.path.removable if edited and past is not None and past.path is not None else None
         kept = self._walk(previous, shared)
         dropped = self.dropped = self.path.dropped if self.path is not None and both and follows else 0
         if both and follows and common is not None:
@@ -157,7 +160,7 @@ class _Run:
                 for i, s in enumerate(self.call.prompt.since(kept), kept)
                 if i >= asked or s.kind != "thinking"
             ]
-            self.cleared = cleared(past.total, self.total, new, self.tokens.factor, dropped)
+            self.cleared = cleared(past.total, self.total, new, self.tokens.factor, dropped, most)
         ttl = past.ttl if past is not None else None
         self.marks = marks_of(self.mech, usage, self.total, self.visible, self.path, ttl)
         expected, entry = self._expected(follows, both, common, again, relation)
@@ -178,7 +181,8 @@ class _Run:
         lost = expected - floor if expected - floor > spare else 0
         behind = self._behind_marker(expected, floor, spare, common) if lost and both and follows else 0
         if self.dropped and predicted is not None and (actual or 0) + spare < predicted.read:
-            self.dropped, self.elsewhere = 0, True  # not even what stands in front of it was read
+            more = self.cleared - self.dropped > max(_TAIL_LEAST, _MORE * self.dropped)
+            self.dropped, self.elsewhere = 0, not more  # not even what stands in front of it was read
         judged, tail = Verdict(), Verdict()
         if lost:
             facts = self._facts(follows, both, expected - (behind if behind < lost else 0), spare, entry)
