@@ -76,7 +76,7 @@ def _lifetime(f: Facts) -> Verdict | None:
     entry = f.entry
     if entry is None or entry.lives(f.now):
         return None
-    if not entry.is_dead(f.now) and (f.outlived or not f.reported):
+    if not entry.is_dead(f.now) and (not f.reported or (f.outlived and (f.dropped or f.parameters))):
         return None  # it may live
     known: Evidence = "predicted" if entry.is_dead(f.now) else "inferred"
     kind = "ttl_lost" if f.longer_before else "ttl_expired"

@@ -15,9 +15,10 @@ from otel_ctx.conversations.compare import (
     shrunk,
 )
 from otel_ctx.conversations.memory import End, Memory, groups
-from otel_ctx.model import Call, Relation, Segment
+from otel_ctx.model import KIND_INDEX, Call, Relation, Segment
 from otel_ctx.parts.texts import says_summary
 
+_SYSTEM = KIND_INDEX["system"]
 _OVERLAP = 0.5  # share of an earlier history that has to be there again to call it rewritten
 
 
@@ -108,5 +109,8 @@ def _digests(segments: tuple[Segment, ...]) -> tuple[str, ...]:
 def _summed(old: Call, new: Call, told: bool) -> bool:
     """Is the prompt much smaller; or, where a long system prompt hides that, its history, which is none that begins only now
     (``told``)?"""
-    was, now = (sum(c.prompt.messages.tokens_by_kind) for c in (old, new))
-    return shrunk(old.usage.input or was, new.usage.input or now) or (told and shrunk(was, now))
+    chains = old.prompt.messages, new.prompt.messages
+    was, now = (sum(c.tokens_by_kind) for c in chains)
+    if shrunk(old.usage.input or was, new.usage.input or now):
+        return True
+    return told and shrunk(*(sum(c.tokens_by_kind) - c.tokens_by_kind[_SYSTEM] for c in chains))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 
 from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of, too_short
 from otel_ctx.findings.step import Step
@@ -184,7 +185,7 @@ def compaction(step: Step) -> Iterator[Finding]:
         lost = min(lost, round(sum(s.tokens or 0 for s in tail) * step.reading.tokens.factor))
     before, after = (c.usage.input for c in (old, step.call))
     sizes = f" The prompt went from {before:,} to {after:,} tokens." if before and after else ""
-    first = step.call.prompt.messages.first
+    first = next((s for s in step.call.prompt.messages if s.kind != "system"), None)
     here = at.path if at is not None else ""
     yield Finding(
         kind="compaction",
@@ -205,7 +206,9 @@ def compaction(step: Step) -> Iterator[Finding]:
 def in_the_head(step: Step) -> bool:
     """Do the prompts part in tools or system prompt already?"""
     at = step.reading.break_
-    return at is not None and not at.path.startswith("messages")
+    if at is None:
+        return False
+    return at.kind == "tools" or (at.kind == "system" and at.path.startswith(("system", "messages[0]")))
 
 
 def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None:
@@ -234,8 +237,8 @@ def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None
 
 
 def _histories(old: Call, call: Call) -> tuple[list[Segment], list[Segment]]:
-    """The messages of both, from the first that differs on."""
-    a, b = list(old.prompt.messages), list(call.prompt.messages)
+    """The messages of both behind the system prompt, from the first that differs on."""
+    a, b = (list(dropwhile(lambda s: s.kind == "system", c.prompt.messages)) for c in (old, call))
     same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x.digest != y.digest), len(a))
     return a[same:], b[same:]
 
