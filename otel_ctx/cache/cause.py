@@ -45,6 +45,7 @@ class Facts:
     longer_before: bool  # the lifetime asked for before was a longer one
     marker: int | None
     last_marker: int | None
+    stayed: bool  # both stand behind the same segment
     beyond_head: bool  # the last marker stands behind tools and system prompt, as far as can be told
     distance: int  # positions from the last marker back to the one of the call before
     parameters: str  # that changed, in words
@@ -144,7 +145,8 @@ def _of_markers(f: Facts) -> Evidence:
 
 def unmarked_tail(f: Facts) -> Verdict:
     """The last marker stands in front of what was sent again: the same one each time, or none."""
-    still = f.marker is not None and f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
+    near = f.marker is not None and f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
+    still = f.stayed or near
     kind = "frozen_breakpoint" if still and f.beyond_head else "missing_tail_breakpoint"
     return Verdict(otherwise=kind, sure=_of_markers(f))
 

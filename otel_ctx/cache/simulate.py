@@ -350,9 +350,10 @@ class _Run:
     def _facts(self, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Facts:
         past, marks, path = self.past if follows else None, self.marks, self.path
         position = path.positions[marks.places[-1][0]] if path is not None and marks.places else 0
-        before = past.position if past is not None else 0
+        before, stayed = past.position if past is not None else 0, False
         if past is not None and path is not None and path is past.path and past.place < len(path.positions):
             before = path.positions[past.place]  # of this prompt: thinking that was taken out has none
+            stayed = bool(marks.places) and marks.places[-1][0] == past.place
         implied, learned = self.call.usage.cache_implied, self.sim.learned
         return Facts(
             now=self.now,
@@ -374,6 +375,7 @@ class _Run:
             longer_before=self._had_longer(entry),
             marker=marks.end,
             last_marker=past.marker if past is not None else None,
+            stayed=stayed,
             beyond_head=path is None or not marks.places or marks.places[-1][0] > path.head,
             distance=position - before if past is not None else 0,
             parameters=self._changed(past),
