@@ -195,6 +195,10 @@ class _Run:
                 behind = 0
         if not lost and self._too_short():
             judged = Verdict(barrier="below_minimum", sure="predicted")
+        aside = "" if not behind else tail.otherwise
+        if lost and not behind and predicted is not None and self._unseen_in_front(at):
+            behind = min(lost, predicted.read - floor) if predicted.read - floor > spare else 0
+            aside = "unknown" if behind else ""
         otherwise = self._otherwise(judged, both, old, at, common)
         return Access(
             predicted=predicted,
@@ -212,7 +216,7 @@ class _Run:
             ttl_seconds=entry.least if entry is not None else None,
             note=judged.note,
             behind=behind,
-            behind_cause=tail.otherwise if behind else "",
+            behind_cause=aside,
             minimum=self.mech.minimum,
         )
 
@@ -335,6 +339,11 @@ class _Run:
         return CacheTokens(read, 0, self.total - read)
 
     # ---- why not
+
+    def _unseen_in_front(self, at: Break | None) -> bool:
+        """Do tools or system prompt stand unseen in front of the break? What was lost of them is not the break's."""
+        unseen = self.call.completeness.lost & {"tools", "system"}
+        return at is not None and bool(unseen) and at.kind not in unseen
 
     def _behind_marker(self, expected: int, floor: int, spare: int, common: int | None) -> int:
         """Tokens behind the last marker of the call before: no entry ends there, whatever became of the text."""

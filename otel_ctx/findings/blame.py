@@ -49,7 +49,7 @@ def blame(step: Step, findings: Sequence[Finding]) -> Blame:
     if access is None or not access.behind or not whole.tokens or whole.cause == access.behind_cause:
         return whole
     if access.behind >= whole.tokens:
-        return Blame(access.behind_cause, whole.tokens, "inferred")
+        return Blame(access.behind_cause, whole.tokens, access.aside)
     return whole._replace(behind=(access.behind_cause, access.behind))
 
 
