@@ -331,6 +331,71 @@ def test_what_usage_shows_is_believed_before_the_rule(read: int) -> None:
     assert access.otherwise == ("" if read == 4500 else "provider_side_miss")
 
 
+def test_thinking_that_was_taken_out_is_no_position_of_the_lookback() -> None:
+    """Seven blocks of thinking stood in front of the last marker: 24 new positions are too many, whatever is gone."""
+    loop: list[Block] = []
+    for i in range(7):
+        loop += [
+            (f"thought {i}", 5, "", "thinking"),
+            (f"call {i}", 20, "", "tool_call"),
+            (f"result {i}", 300, "", "tool_result"),
+        ]
+    first: list[Block] = [("system", 3000, "", "system"), ("question", 1000)]
+    new: list[Block] = [(f"note {i}", 20) for i in range(24)]
+    provider = Provider()
+    written = 4000 + 7 * 325
+    usage = Usage(input=written, cache_read=0, cache_write=written, cache_write_1h=0)
+    provider.ask(call([*first, *loop[:-1], ("result 6", 300, "5m", "tool_result")], usage=usage))  # type: ignore[list-item]
+    total = written - 35 + 480
+    usage = Usage(input=total, cache_read=3000, cache_write=total - 3000, cache_write_1h=0)
+    access = provider.ask(call([*first, *loop, *new[:-1], ("note 23", 20, "5m")], 10, usage=usage))
+
+    assert access.otherwise == "lookback_exceeded"
+
+
+def test_a_marker_that_stays_is_frozen_though_the_thinking_in_front_of_it_goes() -> None:
+    """The place in tokens is another one, and no block at the end of the prompt was marked by itself."""
+    first: list[Block] = [("system", 2000, "5m", "system"), ("question", 1000)]
+    loop: list[Block] = [
+        ("thought", 500, "", "thinking"),
+        ("call", 40, "", "tool_call"),
+        ("result", 900, "5m", "tool_result"),
+    ]
+    more: list[Block] = [("call 2", 40, "", "tool_call"), ("result 2", 900, "", "tool_result"), ("call 3", 40, "", "tool_call"),
+                         ("result 3", 900, "", "tool_result")]  # fmt: skip
+    provider = Provider()
+    provider.ask(
+        call([*first, *loop], usage=Usage(input=4440, cache_read=0, cache_write=4440, cache_write_1h=0))
+    )
+    usage = Usage(input=6320, cache_read=4440, cache_write=0)
+    provider.ask(call([*first, *loop, *more], 10, usage=usage))
+    last: list[Block] = [("answer", 60, "", "assistant"), ("more", 100)]
+    usage = Usage(input=5980, cache_read=2000, cache_write=1940, cache_write_1h=0)
+    access = provider.ask(call([*first, *loop, *more, *last], 20, usage=usage))
+
+    assert (access.otherwise, access.behind_cause) == ("frozen_breakpoint", "")
+
+
+@pytest.mark.parametrize(("gap", "cause"), [(3100, "server_side_rewrite_suspected"), (3700, "ttl_expired")])
+def test_an_entry_that_outlived_shows_that_its_neighbours_may_live(gap: int, cause: str) -> None:
+    """Five minutes or an hour? What stood in front of the thinking that went was read after 3,100 seconds."""
+    first: list[Block] = [("system", 2000, "", "system"), ("question", 1000)]
+    loop: list[Block] = [
+        ("thought", 500, "", "thinking"),
+        ("call", 100, "", "tool_call"),
+        ("result", 900, "", "tool_result"),
+    ]
+    provider = Provider()
+    provider.ask(call(first, usage=Usage(input=3000, cache_read=0, cache_write=3000)))
+    provider.ask(call([*first, *loop], 10, usage=Usage(input=4500, cache_read=3000, cache_write=1500)))
+    usage = Usage(input=4400, cache_read=3000, cache_write=1400)
+    access = provider.ask(
+        call([*first, *loop, ("answer", 100, "", "assistant"), ("more", 300)], gap, usage=usage)
+    )
+
+    assert (access.barrier or access.otherwise, access.lost) == (cause, 1000)
+
+
 # ---- Anthropic: markers that only usage tells
 
 
@@ -340,6 +405,45 @@ def told(total: int, read: int, write: int, at: float, blocks: int) -> Call:
         at=at,
         usage=Usage(input=total, cache_read=read, cache_write=write, cache_write_1h=0),
     )
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_requests_at_once_miss_what_usage_showed_to_be_marked(known: bool) -> None:
+    """No span shows a marker. That the end of the system prompt has one is known where it was read to there before: then two
+    requests at once with another system prompt have nothing to read yet."""
+
+    def asked(system: str, words: str, at: float, read: int = 0) -> Call:
+        usage = Usage(input=2500, cache_read=read, cache_write=2500 - read, cache_write_1h=0)
+        return call([(system, 2000, "", "system"), (words, 500)], at, took=5, usage=usage)
+
+    provider = Provider()
+    provider.ask(asked("one", "a", 0), "a")
+    if known:
+        provider.ask(asked("one", "b", 20, read=2000), "b")
+    provider.ask(asked("two", "c", 40), "c")
+    access = provider.ask(asked("two", "d", 41), "d")
+
+    expected = ("parallel_miss", "inferred", 2000) if known else ("", "unknown", 0)
+    assert (access.barrier, access.sure, access.lost) == expected
+
+
+def test_results_that_were_cleared_are_no_more_than_those_that_were_there() -> None:
+    """Of 2,400 tokens that are missing, the old results held 1,400 but for what stays in their place: the others are of the
+    new results, so 1,024 of the old prompt's 5,000 tokens behind the system prompt can still be there."""
+    old: list[Block] = [
+        ("system", 2000, "", "system"),
+        ("question", 1576),
+        ("call", 24, "", "tool_call"),
+        ("result", 1400, "", "tool_result"),
+    ]
+    new: list[Block] = [("call 2", 50, "", "tool_call"), ("call 3", 50, "", "tool_call"), ("result 2", 1000, "", "tool_result"),
+                        ("result 3", 1000, "", "tool_result")]  # fmt: skip
+    provider = Provider()
+    provider.ask(call(old, usage=Usage(input=5000, cache_read=0, cache_write=5000, cache_write_1h=0)))
+    usage = Usage(input=4700, cache_read=2000, cache_write=2700, cache_write_1h=0)
+    access = provider.ask(call([*old, *new], 10, usage=usage))
+
+    assert (access.otherwise, access.lost) == ("server_side_rewrite_suspected", 5000 - 1376 - 2000)
 
 
 @pytest.mark.parametrize(
@@ -444,6 +548,28 @@ def test_a_prefix_that_another_conversation_sent() -> None:
     provider.ask(call([("system", 1500), ("question", 100)], model="gpt-4o", platform="openai"), "one")
 
     assert provider.read(call([("system", 1500), ("other", 100)], 10, "gpt-4o", "openai"), "two") == 1408
+
+
+@pytest.mark.parametrize(
+    ("relation", "at", "cause"),
+    [
+        ("forks", 7200, "ttl_expired"),  # it goes on with what was there
+        ("new", 7200, ""),  # a cold start
+        ("joined", 0.5, "parallel_miss"),  # whatever came before it: the same prompt was on its way
+    ],
+)
+def test_what_another_conversation_sent_is_expected_by_who_goes_on_with_it(
+    relation: str, at: float, cause: str
+) -> None:
+    simulator = Simulator(RULES, 100)
+    blocks: list[Block] = [("system", 1500, "5m"), ("question", 500, "5m")]
+    for name, kind, when in (("one", "new", 0.0), ("two", relation, at)):
+        usage = Usage(input=2000, cache_read=0, cache_write=2000, cache_write_1h=0)
+        now = call(blocks, when, usage=usage)
+        access = simulator.step(now, name, kind, None, None, 0, None, Tokens(2000, None, None, "exact"))  # type: ignore[arg-type]
+
+    assert access is not None
+    assert (access.barrier, access.lost) == (cause, 2000 if cause else 0)
 
 
 def test_a_miss_of_a_cache_that_promises_nothing_is_nobody_s() -> None:

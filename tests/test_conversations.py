@@ -551,6 +551,28 @@ def test_a_summary_in_the_place_of_the_history_is_compacted() -> None:
     assert (last.relation, number(last.previous), last.turn) == ("compacted", 6, 7)
 
 
+@pytest.mark.parametrize("system", [PAD, PAD * 20], ids=["short", "long"])
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_long_system_prompt_hides_no_compaction(system: str, answered: bool) -> None:
+    """The window is hardly smaller, the history is."""
+    app = App()
+    dialogue(app, 0, 6, topic="parcel " * 30, defs=tools("find"), system=system)
+    reply = [said("assistant", "Understood. I continue from here."), said("user", "Go on.")]
+    summary = said("user", "Summary of what was said: the parcel is on its way.")
+    app.call(100, [said("system", system), summary, *(reply if answered else ())], defs=tools("find"))
+
+    last = analysed(app.spans).readings[-1]
+    assert (last.relation, number(last.previous)) == ("compacted", 6)
+
+
+def test_a_new_task_with_the_same_long_system_prompt_is_new() -> None:
+    app = App()
+    dialogue(app, 0, 6, topic="parcel " * 30, defs=tools("find"), system=PAD * 20)
+    app.call(100, [said("system", PAD * 20), said("user", "Hello, a word?")], defs=tools("find"))
+
+    assert analysed(app.spans).readings[-1].relation == "new"
+
+
 def test_another_sessions_history_is_never_compacted() -> None:
     app = App()
     dialogue(app, 0, 6, session="s", topic="parcel " * 30)

@@ -147,6 +147,35 @@ def test_after_a_compaction_what_was_before_is_no_more_in_the_prompt() -> None:
     assert prompts(analysed(claude.spans, claude.logs))[-1] == [("user", "Go on.")]
 
 
+@pytest.mark.parametrize("told", ["event", "query source", "both"])
+def test_a_session_that_was_compacted_says_so(told: str) -> None:
+    """By an event, or by the request for the summary and a history that begins anew."""
+    claude = session()
+    if told != "event":
+        claude.request(105, 200, "The summary.", query_source="compact", new_context="[USER]\nCount the words.")
+    if told != "query source":
+        claude.event("compaction", 110, success="true")
+    claude.turn(120, "Go on.")
+    claude.request(121, 10, "Done.", new_context="[USER]\nIn short: nine words.\n\n---\n\n[USER]\nGo on.")
+    claude.request(130, 20, "Done.", new_context="[TOOL RESULT: t2]\nfine")
+    logs = [e for e in claude.logs if told != "query source" or e.time_unix_nano < at(105)]
+
+    *_, last, after = analysed(claude.spans, logs).readings
+    assert (last.relation, last.cause, last.wasted) == ("compacted", "compaction", 0)
+    assert (after.relation, after.cause) == ("continues", "")
+
+
+def test_a_summary_that_failed_compacts_nothing() -> None:
+    claude = session()
+    claude.request(105, 200, "", query_source="compact", new_context="[USER]\nCount the words.")
+    claude.event("compaction", 110, success="false")
+    claude.turn(120, "Go on.")
+    claude.request(121, 150, "Done.", new_context="[USER]\nGo on.")
+
+    last = analysed(claude.spans, claude.logs).readings[-1]
+    assert (last.relation, last.cause) == ("continues", "")
+
+
 def test_a_request_for_a_title_has_a_prompt_of_its_own() -> None:
     claude = session()
     claude.request(103, 3, "Counting", query_source="generate_session_title")

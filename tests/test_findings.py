@@ -340,6 +340,28 @@ def test_history_that_was_replaced_by_a_summary() -> None:
     assert "12 parts" in found.detail
 
 
+def test_a_summary_beside_a_system_prompt_that_changed() -> None:
+    """Both are told, and each lost token is put down to one of them: what the system prompt lost is no summary's."""
+    app = App()
+    rules, asked = said("system", PAD), said("user", f"These are the terms: {PAD}")
+    app.call([said("system", "You are Ann."), rules, *turns(8), said("assistant", "Yes?"), asked], answer="Fine.")
+    summary = said("user", "Summary: " + "the customer asks for a parcel, each time it is on its way. " * 3)
+    kept = [said("assistant", "Yes?"), asked, said("assistant", "Fine."), said("user", "And now?")]
+    app.call([said("system", "You are Bob, and kind."), rules, summary, *kept])
+
+    analysis = analysed(app.spans)
+
+    by_kind = {f.kind: f for f in analysis.findings if f.path}
+    last = analysis.readings[-1]
+    assert set(by_kind) == {"compaction", "prefix_changed"}
+    assert by_kind["compaction"].path.startswith("messages[2]")
+    assert by_kind["prefix_changed"].path.startswith("messages[0]")
+    assert last.cause == "compaction"
+    assert by_kind["compaction"].tokens + by_kind["prefix_changed"].tokens == last.wasted > 0
+    assert dict(last.losses) == {k: f.tokens for k, f in by_kind.items()}
+    assert min(f.tokens for f in by_kind.values()) > 1000
+
+
 def test_a_block_that_is_always_put_last_has_moved() -> None:
     app = App()
     reminder = said("user", f"Remember: {PAD}")

@@ -37,12 +37,15 @@ class Facts:
     slack: int
     same_model: bool
     entry: Entry | None
+    supposed: bool  # that it is marked is not known
+    outlived: bool  # an entry that is no younger was read
     asked: bool | None  # was anything marked? None: nothing tells
     shown: bool  # the markers themselves are on the span
     shortest: bool  # what was marked is below the minimum
     longer_before: bool  # the lifetime asked for before was a longer one
     marker: int | None
     last_marker: int | None
+    stayed: bool  # both stand behind the same segment
     beyond_head: bool  # the last marker stands behind tools and system prompt, as far as can be told
     distance: int  # positions from the last marker back to the one of the call before
     parameters: str  # that changed, in words
@@ -74,7 +77,7 @@ def _lifetime(f: Facts) -> Verdict | None:
     entry = f.entry
     if entry is None or entry.lives(f.now):
         return None
-    if not entry.is_dead(f.now) and not f.reported:
+    if not entry.is_dead(f.now) and (not f.reported or (f.outlived and (f.dropped or f.parameters))):
         return None  # it may live
     known: Evidence = "predicted" if entry.is_dead(f.now) else "inferred"
     kind = "ttl_lost" if f.longer_before else "ttl_expired"
@@ -84,6 +87,8 @@ def _lifetime(f: Facts) -> Verdict | None:
 def _not_yet(f: Facts) -> Verdict | None:
     if f.entry is None or f.entry.is_ready(f.now):
         return None
+    if f.supposed:
+        return Verdict("parallel_miss", sure="inferred")
     return Verdict("parallel_miss", sure=_by(f, "reported" if f.reported else "predicted"))
 
 
@@ -140,7 +145,8 @@ def _of_markers(f: Facts) -> Evidence:
 
 def unmarked_tail(f: Facts) -> Verdict:
     """The last marker stands in front of what was sent again: the same one each time, or none."""
-    still = f.marker is not None and f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
+    near = f.marker is not None and f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
+    still = f.stayed or near
     kind = "frozen_breakpoint" if still and f.beyond_head else "missing_tail_breakpoint"
     return Verdict(otherwise=kind, sure=_of_markers(f))
 

@@ -14,6 +14,8 @@ class Learned:
         self._telling: set[tuple[str, str]] = set()
         self._lifetimes: dict[tuple[str, str], set[str]] = {}
         self._hidden: dict[str, int] = {}
+        self.heads: set[tuple[str, str]] = set()
+        """Services of which usage has shown that they mark the end of the system prompt."""
 
     def has_told(self, service: str, scope: str) -> bool:
         """Has any call of the service reported what the cache did?"""

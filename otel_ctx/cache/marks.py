@@ -10,6 +10,9 @@ from otel_ctx.cache.path import Path
 from otel_ctx.model import Break, Call, Usage
 
 
+_BEHIND, _SHARE = 128, 0.02  # of the prompt, what may stand behind a marker at its end
+
+
 @dataclass(frozen=True, slots=True)
 class Marks:
     """``places``: the number of segments before each marker, and its lifetime (None: not known). ``asked``: was anything
@@ -43,7 +46,9 @@ def marks_of(
     if visible and path is not None:
         usual = next(iter(mech.lifetimes), None)
         places = tuple((i + 1, usual if m == "default" else m) for i, m in visible[-mech.most_marks :])
-        if place > places[-1][0]:  # the automatic one, at the end
+        if place > places[-1][0] and total - end <= max(
+            _BEHIND, _SHARE * total
+        ):  # the automatic one, at the end
             places += ((place, _lifetime(usage, lifetime_before)),)
         end = end or path.ends[places[-1][0]]
         return Marks(places, end >= mech.minimum, True, end)

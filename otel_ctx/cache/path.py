@@ -20,7 +20,8 @@ _COUNTED_TO = 0.25  # counts of another tokenizer are as near as that
 _SHARED_TO = 1.05  # and places that were shared out
 _HIDDEN = 1.5  # a prompt this much larger than what was counted has something in front that was not recorded
 _RUNS = (KIND_INDEX["tool_call"], KIND_INDEX["tool_result"])  # a run of one of them may be one position
-_USER, _THINKING, _IMAGE = KIND_INDEX["user"], KIND_INDEX["thinking"], KIND_INDEX["image"]
+_STAYS = 24  # tokens of a result that was cleared: the id of its call, and a note
+_RESULT, _THINKING, _IMAGE = KIND_INDEX["tool_result"], KIND_INDEX["thinking"], KIND_INDEX["image"]
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +50,16 @@ class Path:
     @property
     def images(self) -> int:
         return self.kinds.count(_IMAGE)
+
+    @property
+    def removable(self) -> int:
+        """Tokens of what providers take out of a history: results of tools but for what stays in their place, and thinking."""
+        ends = self.ends
+        return sum(
+            max(0, ends[i + 1] - ends[i] - (_STAYS if kind == _RESULT else 0))
+            for i, kind in enumerate(self.kinds)
+            if kind in (_RESULT, _THINKING)
+        )
 
     def nearest(self, tokens: int) -> int:
         """How many segments end nearest to a place in tokens."""

@@ -9,6 +9,7 @@ from otel_ctx.model import Break, Prompt, Segment
 
 _SURE = 0.5  # of what is new: a prompt that is smaller by less may only have been counted wrong
 _LEAST = 128
+_NEARER = 1.5  # what was new is counted with another tokenizer, what is dropped in the provider's own tokens
 
 
 def stays(at: Break, gone: Sequence[Segment], rest: Sequence[Segment]) -> bool:
@@ -51,13 +52,24 @@ def _shrunk(at: Break, size: int) -> int:
     return round(size * max(0.0, 1 - after.tokens / before.tokens))
 
 
-def cleared(before: int, total: int, new: Sequence[Segment], factor: float, dropped: int = 0) -> int:
+def cleared(
+    before: int,
+    total: int,
+    new: Sequence[Segment],
+    factor: float,
+    dropped: int = 0,
+    most: int | None = None,
+) -> int:
     """Tokens that are gone although the text says that all of the ``before`` was sent again with ``new`` behind it: the
-    provider took them out. 0 where that is not certain. ``dropped``: about how many its rules take out."""
+    provider took them out. 0 where that is not certain. ``dropped``: about how many its rules take out; ``most``: how many
+    of the ``before`` it takes out at most; what is missing beyond them is missing of new results."""
     if any(s.tokens is None for s in new):
         return dropped
     added = round(sum(s.tokens or 0 for s in new) * factor)
     gone = before + added - total
-    if dropped:
-        return gone if gone > 0 else dropped
-    return gone if gone > max(_LEAST, _SURE * added) else 0
+    if dropped:  # both are counted: the smaller of two counts is the nearer to the truth
+        return gone if gone > 0 and _NEARER * added < dropped else dropped
+    if gone <= max(_LEAST, _SURE * added):
+        return 0
+    results = sum(s.tokens or 0 for s in new if s.kind == "tool_result") * factor
+    return most if most is not None and most < gone <= most + results else gone

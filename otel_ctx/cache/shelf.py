@@ -84,6 +84,17 @@ class Shelf:
                 return path.ends[i], entry
         return None
 
+    def supposed(self, supposed: Store) -> Entry | None:
+        """Of ``supposed``, what stands at the end of the system prompt."""
+        return supposed.get(self._head, self._path.keys[self._path.head])
+
+    def suppose(self, supposed: Store, ready: int, lifetime: Lifetime) -> None:
+        """Where markers are not shown, one may stand at the end of the system prompt."""
+        head = self._path.head
+        if head and self._path.ends[head] >= self._mech.minimum:
+            entry = Entry(self._path.ends[head], self._now, ready, lifetime.least, lifetime.most)
+            supposed.use(self._head, self._path.keys[head], entry)
+
     def put(self, place: int, ready: int, lifetime: Lifetime) -> Entry | None:
         """An entry is written there, or read and so renewed. None: too short for one."""
         tokens = self._path.ends[place]

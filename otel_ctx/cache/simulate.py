@@ -24,6 +24,7 @@ from otel_ctx.rules.names import normalise_model_id
 
 _KEEP_SECONDS = 86_400  # no published lifetime is longer
 _TAIL_LEAST, _TAIL = 128, 0.02  # what stands behind a marker at the end: the frame of a message, a note
+_MORE = 0.25  # so much more than a rule takes out was taken out by something else
 _UNMEASURED = 0.2  # places of a prompt of which no call before says where they are
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
 _ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
@@ -37,6 +38,7 @@ class Simulator:
         self.rules = rules
         self.learned = Learned()
         self.store = Store(_KEEP_SECONDS)
+        self.supposed = Store(_KEEP_SECONDS)  # entries of markers that no span shows
         self._most = most
         self._pasts: OrderedDict[tuple[str, str], Past] = OrderedDict()
         self.mechanisms: dict[str, Mechanism] = {}
@@ -120,6 +122,7 @@ class _Run:
         self.cleared = 0  # tokens that the provider took out
         self.dropped = 0  # of thinking, by its rule
         self.elsewhere = False  # the loss has another reason
+        self.supposing = False  # that the end of the system prompt is marked
 
     def in_the_dark(self, relation: Relation, access: Access) -> bool:
         """Neither its text nor an id says what it goes on from: what it could have read is not known, unless the rules
@@ -142,6 +145,8 @@ class _Run:
         length = len(past.path) if past is not None and past.path is not None else 0
         common = past.common(old, at) if past is not None and both and follows else None
         again = past.again(old, self.call, at) if past is not None and common is not None else 0
+        edited = both and follows and at is None and past is not None and self.total < past.total
+        most = past.path.removable if edited and past is not None and past.path is not None else None
         kept = self._walk(previous, shared)
         dropped = self.dropped = self.path.dropped if self.path is not None and both and follows else 0
         if both and follows and common is not None:
@@ -155,7 +160,7 @@ class _Run:
                 for i, s in enumerate(self.call.prompt.since(kept), kept)
                 if i >= asked or s.kind != "thinking"
             ]
-            self.cleared = cleared(past.total, self.total, new, self.tokens.factor, dropped)
+            self.cleared = cleared(past.total, self.total, new, self.tokens.factor, dropped, most)
         ttl = past.ttl if past is not None else None
         self.marks = marks_of(self.mech, usage, self.total, self.visible, self.path, ttl)
         expected, entry = self._expected(follows, both, common, again, relation)
@@ -176,7 +181,8 @@ class _Run:
         lost = expected - floor if expected - floor > spare else 0
         behind = self._behind_marker(expected, floor, spare, common) if lost and both and follows else 0
         if self.dropped and predicted is not None and (actual or 0) + spare < predicted.read:
-            self.dropped, self.elsewhere = 0, True  # not even what stands in front of it was read
+            more = self.cleared - self.dropped > max(_TAIL_LEAST, _MORE * self.dropped)
+            self.dropped, self.elsewhere = 0, not more  # not even what stands in front of it was read
         judged, tail = Verdict(), Verdict()
         if lost:
             facts = self._facts(follows, both, expected - (behind if behind < lost else 0), spare, entry)
@@ -189,6 +195,10 @@ class _Run:
                 behind = 0
         if not lost and self._too_short():
             judged = Verdict(barrier="below_minimum", sure="predicted")
+        aside = "" if not behind else tail.otherwise
+        if lost and not behind and predicted is not None and self._unseen_in_front(at):
+            behind = min(lost, predicted.read - floor) if predicted.read - floor > spare else 0
+            aside = "unknown" if behind else ""
         otherwise = self._otherwise(judged, both, old, at, common)
         return Access(
             predicted=predicted,
@@ -206,7 +216,7 @@ class _Run:
             ttl_seconds=entry.least if entry is not None else None,
             note=judged.note,
             behind=behind,
-            behind_cause=tail.otherwise if behind else "",
+            behind_cause=aside,
             minimum=self.mech.minimum,
         )
 
@@ -259,19 +269,41 @@ class _Run:
                     return min(past.total - self.cleared, self.total), past.entry
                 most = min(self._end_of(past), common + again) - self.cleared
                 return min(most, self.total), past.entry
-            if self.total >= _GROWN * past.total:
+            if self.total >= _GROWN * past.total and relation != "compacted":
                 return min(past.total, self.total), past.entry
             return 0, None
-        if self.shelf is None or relation in ("joined", "continues"):
+        if self.shelf is None or relation == "continues":
             return 0, None
-        found = self.shelf.shared()
+        found = self.shelf.shared() or self._supposed()
         if found is None:
             return 0, None
         end, entry = found
         longest = self.mech.longest
-        if longest is not None and entry.gap(self.now) > longest:
+        if longest is not None and entry.gap(self.now) > longest and relation != "forks":
             return 0, None  # nothing that is offered would have kept it: a cold start
         return end, entry
+
+    def _supposed(self) -> tuple[int, Entry] | None:
+        """What another request on its way has not yet written at the end of the system prompt, where usage has shown of the
+        service that it sets a marker there: on the spans there is none."""
+        path, shelf, sim = self.path, self.shelf, self.sim
+        if path is None or shelf is None or self.marks.shown or self.call.usage.cache_read:
+            return None
+        entry = shelf.supposed(sim.supposed) if (self.call.service, self.scope) in sim.learned.heads else None
+        if entry is None or entry.is_ready(self.now):
+            return None
+        self.supposing = True
+        return path.ends[path.head], entry
+
+    def _marks_head(self) -> bool:
+        """Does usage show a marker at the end of the system prompt: a read that ended there, or a change of lifetimes?"""
+        path, usage = self.path, self.call.usage
+        if path is None or not path.head:
+            return False
+        read, write, hour = usage.cache_read or 0, usage.cache_write or 0, usage.cache_write_1h or 0
+        places = [read] if read else []
+        places += [read + hour] if 0 < hour < write else []
+        return any(path.nearest(place) == path.head for place in places)
 
     def _end_of(self, past: Past) -> int:
         """Up to where the prompt before could be cached: a few tokens behind its last marker are nobody's loss."""
@@ -308,6 +340,11 @@ class _Run:
 
     # ---- why not
 
+    def _unseen_in_front(self, at: Break | None) -> bool:
+        """Do tools or system prompt stand unseen in front of the break? What was lost of them is not the break's."""
+        unseen = self.call.completeness.lost & {"tools", "system"}
+        return at is not None and bool(unseen) and at.kind not in unseen
+
     def _behind_marker(self, expected: int, floor: int, spare: int, common: int | None) -> int:
         """Tokens behind the last marker of the call before: no entry ends there, whatever became of the text."""
         past = self.past
@@ -322,6 +359,10 @@ class _Run:
     def _facts(self, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Facts:
         past, marks, path = self.past if follows else None, self.marks, self.path
         position = path.positions[marks.places[-1][0]] if path is not None and marks.places else 0
+        before, stayed = past.position if past is not None else 0, False
+        if past is not None and path is not None and path is past.path and past.place < len(path.positions):
+            before = path.positions[past.place]  # of this prompt: thinking that was taken out has none
+            stayed = bool(marks.places) and marks.places[-1][0] == past.place
         implied, learned = self.call.usage.cache_implied, self.sim.learned
         return Facts(
             now=self.now,
@@ -335,16 +376,24 @@ class _Run:
             slack=spare,
             same_model=past is None or past.scope == self.scope,
             entry=entry,
+            supposed=self.supposing,
+            outlived=self._outlived(),
             asked=marks.asked,
             shown=marks.shown,
             shortest=self._too_short(),
             longer_before=self._had_longer(entry),
             marker=marks.end,
             last_marker=past.marker if past is not None else None,
+            stayed=stayed,
             beyond_head=path is None or not marks.places or marks.places[-1][0] > path.head,
-            distance=position - past.position if past is not None else 0,
+            distance=position - before if past is not None else 0,
             parameters=self._changed(past),
         )
+
+    def _outlived(self) -> bool:
+        """Was an entry read that ends among the messages? Those behind it were asked for together with it or later."""
+        path, read = self.path, self.call.usage.cache_read or 0
+        return path is not None and path.nearest(read) > path.head
 
     def _too_short(self) -> bool:
         """Something was marked, and it is too short to be cached."""
@@ -398,6 +447,7 @@ class _Run:
             settings=self.settings,
             images=self.images,
             marker=self.marks.end,
+            place=places[-1][0] if places else 0,
             position=path.positions[places[-1][0]] if path is not None and places else 0,
             ttl=ttl or (past.ttl if past is not None else None),
         )
@@ -415,6 +465,10 @@ class _Run:
                 self._put(path.nearest(read), ready, self.past.ttl if self.past else None)
             for place, ttl in marks.places:
                 self._put(place, ready, ttl)
+            if marks.asked and not marks.shown and self.shelf is not None:
+                self.shelf.suppose(self.sim.supposed, ready, self._lifetime(None))
+                if self._marks_head():
+                    self.sim.learned.heads.add((self.call.service, self.scope))
             if marks.places and marks.places[-1][1]:
                 self.sim.learned.lifetimes(self.call.service, self.scope).add(marks.places[-1][1])
             return

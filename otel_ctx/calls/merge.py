@@ -86,6 +86,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         diagnosis=said.diagnosis,
         record=said.record,
         compacted=said.compacted,
+        sums_up=said.sums_up,
         cut_by=best.telling.cut_by,
         guess=said.guess,
     )
@@ -115,6 +116,7 @@ def _merged(said: list[Telling]) -> Telling:
         reserve=next((t.reserve for t in said if t.reserve), None),
         limit=next((t.limit for t in said if t.limit), None),
         compacted=any(t.compacted for t in said),
+        sums_up=any(t.sums_up for t in said),
         parameters=next((t.parameters for t in said if t.parameters), ()),
         diagnosis=next((t.diagnosis for t in said if t.diagnosis), None),
     )

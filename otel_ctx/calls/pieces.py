@@ -82,6 +82,7 @@ class _Thread:
     history: Chain = EMPTY_CHAIN
     damaged: bool = False  # something of the history is known to be missing
     answer: tuple[Segment, ...] = ()
+    compacted: bool = False  # since the last request a summary has taken the place of the history
 
     def asked(self, group: list[Told], extend: Extend) -> list[Told]:
         """A request is made: what it tells, with its history."""
@@ -95,6 +96,9 @@ class _Thread:
         elif own.messages.length and "messages" not in own.telling.lost:
             self.history = own.messages
         told = self._told(own)
+        if self.compacted:
+            told = replace(told, telling=replace(told.telling, compacted=True))
+            self.compacted = False
         self.answer = max((t.answer for t in group), key=lambda a: sum(s.bytes for s in a))
         return [*group[:at], told, *group[at + 1 :]]
 
@@ -107,6 +111,7 @@ class _Thread:
             if p.telling.news == "all":
                 self.history, self.answer, since = p.messages, p.answer, []
                 self.damaged = "messages" in p.telling.lost
+                self.compacted |= p.telling.compacted
             elif not (without_questions and p.messages.first is not None and p.messages.first.kind == "user"):
                 since.append(p.messages)
         order = {s.call_id: n for n, s in enumerate(self.answer) if s.call_id}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_ctx.conversations.compare import before, other_hint
+from otel_ctx.conversations.compare import before, other_hint, shrunk
 from otel_ctx.conversations.memory import End, Memory, groups
 from otel_ctx.model import Call
 
@@ -59,10 +59,20 @@ def by_server(memory: Memory, call: Call) -> End | None:
 
 
 def summed_up(memory: Memory, call: Call) -> End | None:
-    """What the summary stands for, where the call itself says that it begins with one: the session as it was."""
-    if not call.compacted:
-        return None
-    for e in reversed(memory.by_group.get(("hint", call.conversation_hint))):
+    """What the summary stands for, where the call itself says that it begins with one, or the one before asked for it: the
+    session as it was."""
+    ends = memory.by_group.get(("hint", call.conversation_hint)) if call.conversation_hint else []
+    for e in reversed(ends):
         if before(e.call, call) and e.call.agent == call.agent:
-            return e
+            return e if call.compacted or (e.call.sums_up and _begins_anew(e.call, call)) else None
     return None
+
+
+def _begins_anew(old: Call, new: Call) -> bool:
+    """Is the history another one than that which was to be summed up? Not every summary takes its place."""
+    was, now = old.prompt.messages.first, new.prompt.messages.first
+    if new.sums_up:
+        return False
+    if was is not None and now is not None:
+        return was.digest != now.digest
+    return shrunk(old.usage.input, new.usage.input)

@@ -5,12 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from otel_ctx.conversations.compare import after, before, carries, other_hint, same_hint
+from otel_ctx.conversations.compare import (
+    Text,
+    after,
+    before,
+    carries,
+    other_hint,
+    same_hint,
+    shrunk,
+)
 from otel_ctx.conversations.memory import End, Memory, groups
-from otel_ctx.model import Call, Relation, Segment
+from otel_ctx.model import KIND_INDEX, Call, Relation, Segment
+from otel_ctx.parts.texts import says_summary
 
+_SYSTEM = KIND_INDEX["system"]
 _OVERLAP = 0.5  # share of an earlier history that has to be there again to call it rewritten
-_SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
 
 
 def edited(memory: Memory, call: Call, end: End) -> End | None:
@@ -29,7 +38,7 @@ def edited(memory: Memory, call: Call, end: End) -> End | None:
     return best[1] if best is not None else None
 
 
-def by_overlap(memory: Memory, call: Call) -> tuple[End, Relation] | None:
+def by_overlap(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | None:
     """Was a history rewritten, compacted, or seen without its beginning?"""
     chain = call.prompt.messages
     mine = frozenset(s.digest for s in chain if s.kind != "system")
@@ -56,7 +65,7 @@ def by_overlap(memory: Memory, call: Call) -> tuple[End, Relation] | None:
         if head_lost or "head" in best[3].call.completeness.lost:
             return best[3], "continues"
         return best[3], "rewrites"
-    compacted = _compacted(memory, call, carried)
+    compacted = _compacted(memory, call, carried, text)
     return (compacted, "compacted") if compacted is not None else None
 
 
@@ -67,9 +76,10 @@ def _open(memory: Memory, call: Call) -> Iterator[tuple[int, End]]:
             yield i, e
 
 
-def _compacted(memory: Memory, call: Call, carried: bool) -> End | None:
+def _compacted(memory: Memory, call: Call, carried: bool, text: Text) -> End | None:
     """A summary in the place of a long history: same agent, same session or trace, same tools, a much smaller window."""
-    first = call.prompt.messages.first
+    first = next((s for s in call.prompt.messages if s.kind != "system"), None)
+    told = carried or (first is not None and says_summary(text(first.digest)))
     parent = memory.parent(call)
     for group in groups(call):
         for e in reversed(memory.by_group.get(group)):
@@ -83,11 +93,11 @@ def _compacted(memory: Memory, call: Call, carried: bool) -> End | None:
                 or _digests(old.prompt.tools) != _digests(call.prompt.tools)
             ):
                 continue
-            if old.prompt.messages.length < 6 or not _shrunk(old, call):
+            if old.prompt.messages.length < 6 or not _summed(old, call, told):
                 continue
             same_system = _digests(old.prompt.system) == _digests(call.prompt.system)
             begins_alike = first is not None and first.digest in e.digests
-            if same_system and (same_hint(old, call) or begins_alike or (carried and group[0] == "trace")):
+            if same_system and (same_hint(old, call) or begins_alike or (told and group[0] == "trace")):
                 return e
     return None
 
@@ -96,7 +106,11 @@ def _digests(segments: tuple[Segment, ...]) -> tuple[str, ...]:
     return tuple(s.digest for s in segments)
 
 
-def _shrunk(old: Call, new: Call) -> bool:
-    was = old.usage.input or sum(old.prompt.messages.tokens_by_kind)
-    now = new.usage.input or sum(new.prompt.messages.tokens_by_kind)
-    return now < (1 - _SHRUNK) * was
+def _summed(old: Call, new: Call, told: bool) -> bool:
+    """Is the prompt much smaller; or, where a long system prompt hides that, its history, which is none that begins only now
+    (``told``)?"""
+    chains = old.prompt.messages, new.prompt.messages
+    was, now = (sum(c.tokens_by_kind) for c in chains)
+    if shrunk(old.usage.input or was, new.usage.input or now):
+        return True
+    return told and shrunk(*(sum(c.tokens_by_kind) - c.tokens_by_kind[_SYSTEM] for c in chains))

@@ -17,6 +17,7 @@ _SKEW_NS = (
 _ALIKE = 0.2  # system prompts that have less than this in common belong to different agents
 _COMMON = 24  # characters that any two have in common ("You are a helpful …"), half of a short one at most
 _SAME = 0.8  # those that have this much in common are one, with a value in it that changes
+_SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
 _MODEL_KINDS = ("assistant", "tool_call", "thinking")
 
 
@@ -87,6 +88,11 @@ def _alike(a: str, b: str) -> int:
     """Characters that two texts have in common at their beginnings and ends."""
     head = common_prefix(a, b)
     return head + common_prefix(a[head:][::-1], b[head:][::-1])
+
+
+def shrunk(was: int | None, now: int | None) -> bool:
+    """Much smaller than it was, as far as both are known."""
+    return was is not None and now is not None and now < (1 - _SHRUNK) * was
 
 
 def answered_before(chain: Chain) -> bool:

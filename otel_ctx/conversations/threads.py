@@ -93,7 +93,7 @@ class Threads:
             served = by_server(memory, call)
             if served is not None:
                 return served, "continues"
-        return by_overlap(memory, call) or (
+        return by_overlap(memory, call, self._text) or (
             None,
             "joined" if carries(chain) or call.previous_response_id else "new",
         )

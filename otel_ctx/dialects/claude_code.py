@@ -19,7 +19,8 @@ from otel_ctx.parts import mapping, read_usage, structure
 _CALL, _INTERACTION = "llm_request", "interaction"
 _SEQUENCE = "event.sequence"  # on each of its events
 _MILLISECOND = 1_000_000
-_CONVERSES = ("sdk", "repl_main_thread", "compact", "agent")  # query sources whose prompt is the conversation
+_SUMS_UP = "compact"
+_CONVERSES = ("sdk", "repl_main_thread", _SUMS_UP, "agent")  # query sources whose prompt is the conversation
 _NEW = re.compile(r"(?:\A|\n\n---\n\n)\[(USER|TOOL RESULT: ([^\]\n]*))\]\n")
 _SECTIONS = frozenset({"tools", "system", "messages"})
 
@@ -54,6 +55,7 @@ def _call(span: Span) -> Telling:
         reasons=frozenset({"not_captured"}),
         lost=_SECTIONS,
         thread=session if _converses(a) else "",
+        sums_up=text(a, "query_source", "query_source_safe") == _SUMS_UP,
         news="added" if new else "",
         names=_names(a),
     )
@@ -163,7 +165,10 @@ def _tool_call(record: LogRecord) -> Telling | None:
 
 
 def _compaction(record: LogRecord) -> Telling | None:
-    return _telling(record, "piece", news="all") if text(record.attributes, "success") != "false" else None
+    """From here on a summary stands for what was said."""
+    if text(record.attributes, "success") == "false":
+        return None
+    return _telling(record, "piece", news="all", compacted=True)
 
 
 def _system(record: LogRecord) -> Telling:

@@ -7,7 +7,7 @@ beside it, and takes the loss; what remains is asked last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from otel_ctx.findings import caching, prefix, quality, tools, window
@@ -48,9 +48,19 @@ def cause(step: Step) -> Iterator[Finding | NotChecked]:
         if said:
             yield from said
             named = any(isinstance(s, Finding) for s in said)
+            if check is prefix.compaction and prefix.in_the_head(step):
+                yield from _beside(step, said)
             break
     if not named:
         yield from caching.remaining(step)
+
+
+def _beside(step: Step, said: Sequence[Finding | NotChecked]) -> Iterator[Finding | NotChecked]:
+    """What broke tools or system prompt when the history gave way to a summary: it lost what the summary left."""
+    rest = (tuple(check(step)) for check in CAUSES if check is not prefix.compaction)
+    kept = sum(f.tokens for f in said if isinstance(f, Finding))
+    for found in next((found for found in rest if found), ()):
+        yield replace(found, tokens=max(0, found.tokens - kept)) if isinstance(found, Finding) else found
 
 
 def _confirmed(step: Step) -> Iterator[Finding]:

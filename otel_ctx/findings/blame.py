@@ -22,7 +22,8 @@ _OF_KIND = {
 
 
 class Blame(NamedTuple):
-    """``tokens``: all that were lost; ``behind``: the cause of those behind the last marker, and how many these are."""
+    """``tokens``: all that were lost; ``behind``: the cause of those behind the last marker, or of what was lost beside a
+    compaction, and how many these are."""
 
     cause: str
     tokens: int
@@ -42,10 +43,13 @@ NOTHING = Blame("", 0, "unknown")
 def blame(step: Step, findings: Sequence[Finding]) -> Blame:
     access = step.reading.access
     whole = _whole(step, findings)
+    head = next((f for f in findings if f.kind in _OF_KIND and f.kind != "compaction"), None)
+    if whole.cause == "compaction" and head is not None and whole.tokens:
+        return whole._replace(behind=(_OF_KIND[head.kind], min(head.tokens, whole.tokens)))
     if access is None or not access.behind or not whole.tokens or whole.cause == access.behind_cause:
         return whole
     if access.behind >= whole.tokens:
-        return Blame(access.behind_cause, whole.tokens, "inferred")
+        return Blame(access.behind_cause, whole.tokens, access.aside)
     return whole._replace(behind=(access.behind_cause, access.behind))
 
 

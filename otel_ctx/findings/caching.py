@@ -107,10 +107,11 @@ def remaining(step: Step) -> Iterator[Finding]:
 
 
 def behind(step: Step) -> Iterator[Finding]:
-    """Beside what broke the prefix: what stood behind the last marker would have been lost in any case."""
+    """Beside what broke the prefix: what stood behind the last marker would have been lost in any case, and what stood
+    unseen in front of the break was lost for a reason of its own."""
     access = step.reading.access
     if access is not None and access.behind:
-        own = access._replace(lost=access.behind, behind=0, sure="inferred")
+        own = access._replace(lost=access.behind, behind=0, sure=access.aside)
         yield _finding(step, own, access.behind_cause)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 
 from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of, too_short
 from otel_ctx.findings.step import Step
@@ -11,9 +12,9 @@ from otel_ctx.findings.switches import Lost, switch_of
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
 from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
 from otel_ctx.parts import is_mask, loads, masked_at
+from otel_ctx.parts.texts import says_summary
 
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
-_BEGINNING = 200  # characters in which a summary says that it is one
 _SUMMARY_TOKENS = 40  # less is a placeholder
 _LOOP, _LOOP_TURNS = 3, 12  # so many compactions in so many turns are a loop
 _REPLACED = 4  # segments that a summary replaces, at least
@@ -168,7 +169,7 @@ def compaction_loop(step: Step) -> Iterator[Finding]:
 
 def compaction(step: Step) -> Iterator[Finding]:
     """History that was replaced by a summary: the whole of it, or its older part."""
-    old = step.compared
+    old, at = step.compared, step.reading.break_
     if old is None:
         return
     if step.reading.relation == "compacted":
@@ -178,11 +179,14 @@ def compaction(step: Step) -> Iterator[Finding]:
         if found is None:
             return
         gone, tail = found
-    kept = sum(s.tokens or 0 for s in tail)
-    at = step.reading.break_
     loss = loss_of(step, at) if at is not None else None
+    lost = loss.tokens if loss is not None else 0
+    if step.reading.access is None or in_the_head(step):  # what was not kept is no loss of the summary's
+        lost = min(lost, round(sum(s.tokens or 0 for s in tail) * step.reading.tokens.factor))
     before, after = (c.usage.input for c in (old, step.call))
     sizes = f" The prompt went from {before:,} to {after:,} tokens." if before and after else ""
+    first = next((s for s in step.call.prompt.messages if s.kind != "system"), None)
+    here = at.path if at is not None else ""
     yield Finding(
         kind="compaction",
         severity="info",
@@ -193,25 +197,38 @@ def compaction(step: Step) -> Iterator[Finding]:
             "anew: compact seldom, and leave tools and system prompt as they are."
         ),
         calls=(step.call.id,),
-        path=at.path if at is not None else "",
-        tokens=min(loss.tokens, round(kept * step.reading.tokens.factor)) if loss is not None else 0,
+        path=first.path if in_the_head(step) and first is not None else here,
+        tokens=lost,
         evidence=loss.evidence if loss is not None else "predicted",
     )
+
+
+def in_the_head(step: Step) -> bool:
+    """Do the prompts part in tools or system prompt already?"""
+    at = step.reading.break_
+    if at is None:
+        return False
+    return at.kind == "tools" or (at.kind == "system" and at.path.startswith(("system", "messages[0]")))
 
 
 def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None:
     """How many segments gave way to a few new ones, and the old ones that were kept behind them."""
     at = step.reading.break_
-    if at is None or at.change not in ("modified", "added", "removed") or not at.path.startswith("messages"):
+    if at is None:
         return None
-    a, b = _rest(old, at), _rest(step.call, at)
+    if in_the_head(step):
+        a, b = _histories(old, step.call)
+    elif at.change in ("modified", "added", "removed"):
+        a, b = _rest(old, at), _rest(step.call, at)
+    else:
+        return None
     places = {s.digest: i for i, s in reversed(list(enumerate(a)))}
     new = next((i for i, s in enumerate(b) if s.digest in places), 0)
     if not 1 <= new <= 3 or any(s.kind not in ("system", "user", "assistant") for s in b[:new]):
         return None
     gone = places[b[new].digest]
     size, was = (sum(s.tokens or 0 for s in part) for part in (b[:new], a[:gone]))
-    named = any(_is_named(step.text(s.digest)) for s in b[:new])
+    named = any(says_summary(step.text(s.digest)) for s in b[:new])
     if gone < 1 or size < _SUMMARY_TOKENS:
         return None
     if not named and (gone < _REPLACED or size > was / 2):
@@ -219,10 +236,11 @@ def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None
     return gone, tuple(s for s in b[new:] if s.digest in places)
 
 
-def _is_named(text: str | None) -> bool:
-    """Does it say of itself that it is a summary?"""
-    beginning = (text or "")[:_BEGINNING].lower()
-    return "summary" in beginning or "continued from a previous conversation" in beginning
+def _histories(old: Call, call: Call) -> tuple[list[Segment], list[Segment]]:
+    """The messages of both behind the system prompt, from the first that differs on."""
+    a, b = (list(dropwhile(lambda s: s.kind == "system", c.prompt.messages)) for c in (old, call))
+    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x.digest != y.digest), len(a))
+    return a[same:], b[same:]
 
 
 def volatile_prefix(step: Step) -> Iterator[Finding]:

@@ -78,4 +78,5 @@ class Call:
     unassigned_bytes: int = 0
     record: Record = "span"
     compacted: bool = False
+    sums_up: bool = False  # as in ``Telling``
     guess: tuple[str, ...] = ()  # the evidence of a reading that no dialect vouches for, as in ``Telling``

@@ -83,9 +83,14 @@ class Access(NamedTuple):
     gap_seconds: float | None = None  # since the last use of what could have been read
     ttl_seconds: int | None = None
     note: str = ""  # what the cause rests on, in words, without prompt text
-    behind: int = 0  # of ``lost``: tokens behind the last marker of the call before, which it alone would not have saved
+    behind: int = 0  # of ``lost``: tokens behind the last marker of the call before, or in front of the break and unseen
     behind_cause: str = ""
     minimum: int = 0  # tokens of a prompt below which its rule keeps nothing
+
+    @property
+    def aside(self) -> Evidence:
+        """How sure ``behind_cause`` is."""
+        return "unknown" if self.behind_cause == "unknown" else "inferred"
 
 
 @dataclass(frozen=True, slots=True)

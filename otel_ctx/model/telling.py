@@ -126,6 +126,7 @@ class Telling(NamedTuple):
     where: str = ""
     record: Record = "span"
     compacted: bool = False  # a summary stands for what was said before
+    sums_up: bool = False  # the request asks for such a summary
     request_id: str = ""  # the application's or a gateway's: the answer may be told elsewhere
     thread: str = ""  # the run or session whose pieces make up this prompt
     news: Literal["", "added", "all"] = ""  # ``messages`` are what is new in the thread, or all it has now

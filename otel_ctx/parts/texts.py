@@ -28,6 +28,7 @@ _PLACEHOLDER = re.compile(  # of anonymisers: <PERSON>, <PERSON_0>, [PII_12], [E
 _HASH = re.compile(  # in place of a whole text; 8 digits are enough where it says what it is
     r"(?:sha-?\d+|md5|blake\w+|hash)[:=][0-9a-f]{8,128}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.I
 )
+_BEGINNING = 200  # characters in which a summary says that it is one
 _AROUND = 60  # characters on each side of a difference in which a mask would stand
 
 
@@ -219,3 +220,9 @@ def common_prefix(a: str, b: str) -> int:
         else:
             high = middle
     return low
+
+
+def says_summary(text: str | None) -> bool:
+    """Does a message say of itself that it is a summary of what was said before?"""
+    beginning = (text or "")[:_BEGINNING].lower()
+    return "summary" in beginning or "continued from a previous conversation" in beginning

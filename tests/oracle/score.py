@@ -21,8 +21,8 @@ from typing import Any
 from otel_ctx.engine import Engine
 from otel_ctx.outputs.report import Inputs, build
 from tests.oracle import mutations
-from tests.oracle.provider import Unit, Usage, layouts, simulate
-from tests.oracle.sessions import LONGEST
+from tests.oracle.provider import Layouts, Unit, Usage, layouts, simulate
+from tests.oracle.sessions import LONGEST, Session
 from tests.oracle.spans import Clothes, clothes_of, otlp, spans
 
 FEW, SHARE = 64, 0.02  # tokens that may be missed, or of what was lost
@@ -80,9 +80,12 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
             by_rule.add("server_side_rewrite_suspected")
         if by_image > FEW:
             by_rule.add("parameters_changed")
+        total = max(total, by_time, by_thinking, by_image)  # what came with the fault is sent again, too
         rest = total - max(by_thinking, by_image)
         if by_fault > FEW or (total > FEW and by_time <= FEW and (not by_rule or rest > FEW)):
             causes |= case.causes
+            if by_fault <= FEW and not by_rule:
+                causes = causes - {None} | _jointly(case.sent, sent, told, i) or causes
         causes |= by_rule
         if causes and not actual[i].minimum_met:
             causes |= {"below_minimum", "no_cache_control"}  # what is marked has become too short
@@ -105,6 +108,26 @@ def _fanned_out(case: mutations.Case, clothes: Clothes) -> bool:
     """Is what new conversations lose to each other seen? Where markers are not shown, usage tells of the last one only."""
     shown = not case.sent.provider.explicit or clothes.dialect in ("marked", "openinference")
     return case.mutation == "parallel_miss" and shown
+
+
+def _jointly(session: Session, sent: Layouts, told: Layouts, call: int) -> set[str | None]:
+    """Two reasons at once, of which each alone would have cost it: to take one away gives nothing back."""
+    perfect = simulate(session, told, no_expiry=True, at_once=True, no_drops=True, blind=True)[call].read
+    alone = (
+        ("ttl_expired", told, simulate(session, told, at_once=True, no_drops=True, blind=True)),
+        ("parallel_miss", told, simulate(session, told, no_expiry=True, no_drops=True, blind=True)),
+        ("parameters_changed", told, simulate(session, told, no_expiry=True, at_once=True, no_drops=True)),
+        (
+            "server_side_rewrite_suspected",
+            sent,
+            simulate(session, sent, no_expiry=True, at_once=True, no_drops=True, blind=True),
+        ),
+    )
+    return {
+        name
+        for name, laid, usage in alone
+        if _resent(laid[call], usage[call].read, told[call], perfect) > FEW
+    }
 
 
 def _resent(sent: list[Unit], read: int, ideal: list[Unit], ideal_read: int) -> int:
