@@ -187,6 +187,9 @@ def _blocks(message: dict[str, Any]) -> Iterable[Any]:
         return _joined_deltas(value) if isinstance(value, (list, tuple)) else [value]
     if message.get("type") and "role" not in message:
         return [message]
+    results = message.get("function")
+    if isinstance(results, (list, tuple)):  # OpenInference's list of AutoGen's tool results, each as JSON
+        return [structure(result) for result in results]
     extra = message.get("reasoning_content")
     return [{"type": "thinking", "thinking": extra}] if extra else ()
 

@@ -9,6 +9,6 @@ One way: ``names`` and ``values`` say what each attribute is, ``seen`` gathers i
 is told twice, ``reader`` makes the telling.
 """
 
-from otel_ctx.dialects.generic.reader import read
+from otel_ctx.dialects.generic.reader import read, with_content
 
-__all__ = ["read"]
+__all__ = ["read", "with_content"]
