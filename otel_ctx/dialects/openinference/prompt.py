@@ -23,7 +23,7 @@ from otel_ctx.dialects.openinference.indexed import (
 )
 from otel_ctx.dialects.openinference.wire import Wire, messages_of
 from otel_ctx.model import Reason, Span
-from otel_ctx.parts import History, mark_the_end, structure
+from otel_ctx.parts import History, as_sent, mark_the_end, structure
 
 CLIENT = 3  # OpenInference's own spans are INTERNAL: a CLIENT span was made by another library and rewritten
 _NEWEST_DROPPED = frozenset(
@@ -149,7 +149,9 @@ def _flat_messages(span: Span, flat: Flat, wire: Wire, prompt: Prompt) -> None:
     """The messages of the flat attributes by their index, and what limits have taken of them."""
     a = span.attributes
     start, headless, facts = flat.start, flat.headless, flat.facts
-    if flat.whole:
+    if "together" in facts and flat.whole:
+        prompt.messages = as_sent(indexed(inputs_of(flat.run.pairs))[0])
+    elif flat.whole:
         prompt.messages = flat.run.history(flat.items, read_pairs)
     else:
         items, start, headless = _with_older(
