@@ -20,7 +20,10 @@ def beside_spans(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tupl
     if all(t.telling.record == "span" for t in calls):
         return _accounted(calls, usage)
     return chain(
-        _question_and_answer(calls), _logged(calls, usage), _transcribed(calls, usage), _accounted(calls, usage)
+        _question_and_answer(calls),
+        _logged(calls, usage),
+        _transcribed(calls, usage),
+        _accounted(calls, usage),
     )
 
 
@@ -67,7 +70,9 @@ def _may_be_accounted(account: Told, request: Told, usage: Mapping[str, Usage]) 
     a, b = account.telling, request.telling
     if b.start_unix_nano > a.start_unix_nano or apart(a, b) > SAME_ID_NS:
         return False
-    return a.response_model in (b.response_model, b.request_model) and agree(usage[account.id], usage[request.id])
+    return a.response_model in (b.response_model, b.request_model) and agree(
+        usage[account.id], usage[request.id]
+    )
 
 
 def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:

@@ -68,7 +68,9 @@ def service(resource: Mapping[str, Any]) -> str:
     return text(resource, "service.name")
 
 
-_SCOPELESS = "datadog"  # an SDK whose instrumentations have no scopes: its own name and version stand for theirs
+_SCOPELESS = (
+    "datadog"  # an SDK whose instrumentations have no scopes: its own name and version stand for theirs
+)
 
 Role = Literal["call", "aggregate", "content", "piece"]
 Outcome = Literal["ok", "error", "cancelled"]

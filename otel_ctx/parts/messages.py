@@ -134,7 +134,11 @@ def as_sent(messages: list[Any]) -> list[Any]:
     for message in messages:
         parts = read_message(message, 0)
         kinds = {p.kind for p in parts}
-        if len(kinds) == 1 and kinds <= {"system", "user", "assistant"} and not any(p.cache_marker for p in parts):
+        if (
+            len(kinds) == 1
+            and kinds <= {"system", "user", "assistant"}
+            and not any(p.cache_marker for p in parts)
+        ):
             more = [p.text for p in parts]
             if kind in kinds:
                 texts[-1:] = [f"{texts[-1]}\n{more[0]}", *more[1:]]
