@@ -168,6 +168,49 @@ def test_the_same_span_id_in_two_traces_is_two_calls() -> None:
     assert len(calls([span(1, trace=1, tokens=(5, 2)), span(1, trace=2, at=5, tokens=(5, 2))])) == 2
 
 
+# ---- a request and the account of what it cost
+
+
+def account(id_: int, at: float, tokens: tuple[int, int], *, parent: int = 9) -> Span:
+    """AG2's ``record_usage``: the figures once more, and nothing that was asked."""
+    kept = span(id_, parent=parent, at=at, length=0, operation="", tokens=tokens)
+    own = {"gen_ai.response.model": "gpt-4o", "ag2.span.type": "usage", "ag2.usage.kind": "model_call"}
+    nameless = {k: v for k, v in kept.attributes.items() if k != "gen_ai.operation.name"}
+    return replace(kept, attributes=nameless | own)
+
+
+def test_the_account_of_a_request_is_no_second_one() -> None:
+    asked = [
+        span(n, parent=9, at=n * 2, messages=[said("user", f"question {n}")], tokens=(9, 2)) for n in (1, 2)
+    ]
+    for order in in_any_order([*asked, account(3, 3.1, (9, 2)), account(4, 5.1, (9, 2))]):
+        found = calls(order)
+        assert sorted(roles(call) for call in found) == [
+            [(1, "primary"), (3, "duplicate")],
+            [(2, "primary"), (4, "duplicate")],
+        ]
+
+
+def test_an_account_that_no_request_explains_is_a_call() -> None:
+    asked = span(1, parent=9, messages=[said("user", "hi")], tokens=(9, 2))
+    for other in (
+        account(2, 1.1, (700, 2)),  # a summary that was made beside it
+        account(2, 1.1, (9, 2), parent=8),
+        replace(account(2, 0, (9, 2)), start_unix_nano=BASE - SECOND, end_unix_nano=BASE - SECOND),
+        account(2, 90, (9, 2)),
+    ):
+        assert len(calls([asked, other])) == 2
+
+
+def test_the_account_of_a_whole_task_is_a_sum() -> None:
+    task = account(2, 1.1, (18, 4))
+    task = replace(task, attributes=task.attributes | {"ag2.usage.kind": "subtask"})
+
+    asked, whole = calls([span(1, parent=9, messages=[said("user", "hi")], tokens=(9, 2)), task])
+    assert asked.usage.input == 9
+    assert whole.completeness.reasons == ("not_captured", "aggregate_only")
+
+
 # ---- a wrapper and the SDK's own span
 
 

@@ -721,3 +721,56 @@ def test_the_evidence_names_attributes_and_shows_no_value() -> None:
     assert call["guess"] == [
         "call: lmnr.span.type", "usage: llm.usage.input_tokens", "messages: (attribute)", "tools: tools",
     ]  # fmt: skip
+
+
+# ---- words under a library's own names, beside figures under the conventions'
+
+FIGURES = {
+    "gen_ai.request.model": "gpt-4o",
+    "gen_ai.usage.prompt_tokens": 90,
+    "gen_ai.usage.completion_tokens": 8,
+}
+WORDS = {
+    "langwatch.span.type": "llm",
+    "langwatch.input": json.dumps({"type": "chat_messages", "value": CHAT}),
+    "langwatch.output": json.dumps(
+        {"type": "chat_messages", "value": [{"role": "assistant", "content": ANSWER}]}
+    ),
+    "langwatch.params": json.dumps({"tools": [TOOL]}),
+}
+
+
+def test_words_under_other_names_than_the_figures_are_found() -> None:
+    said = read(span(FIGURES | WORDS))
+
+    assert said is not None
+    assert said.dialect == "genai"
+    assert prompt(said) == SAID
+    assert [p.name for p in parts(said.tools)] == ["look"]
+    assert texts(said.output) == [ANSWER]
+    assert numbers(said.usage) == numbers(read_figures().usage)
+    assert "guessed" in said.reasons
+    assert said.guess == ("messages: langwatch.input", "tools: langwatch.params")
+
+
+def read_figures() -> Telling:
+    said = read(span(FIGURES))
+    assert said is not None
+    return said
+
+
+def test_figures_alone_stay_figures() -> None:
+    alone = read_figures()
+    noted = read(span(FIGURES | {"app.note": json.dumps({"order": 7})}))
+
+    assert noted == alone
+    assert not alone.guess
+    assert "guessed" not in alone.reasons
+
+
+def test_words_under_the_conventions_names_need_no_guess() -> None:
+    told_twice = read(span(FIGURES | WORDS | {"gen_ai.input.messages": json.dumps(CHAT)}))
+
+    assert told_twice is not None
+    assert prompt(told_twice) == SAID
+    assert not told_twice.guess

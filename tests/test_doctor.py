@@ -358,6 +358,61 @@ def test_of_one_call_with_two_tellers_both_are_named() -> None:
     assert all(any(w["lost"] == "double" for w in library["withholds"]) for library in found)
 
 
+def written(path: Path, attributes: dict[str, object], scope: str, sdk: str) -> Path:
+    """A dump of one span, with texts and numbers for attributes."""
+    values = [
+        {"key": k, "value": {"intValue": str(v)} if isinstance(v, int) else {"stringValue": v}}
+        for k, v in attributes.items()
+    ]
+    span = {
+        "traceId": "1" * 32, "spanId": "2" * 16, "name": "ask", "startTimeUnixNano": "1", "endTimeUnixNano": "2",
+        "attributes": values,
+    }  # fmt: skip
+    resource = [
+        {"key": f"telemetry.sdk.{key}", "value": {"stringValue": value}}
+        for key, value in (("name", sdk), ("version", "4.16.0"))
+    ]
+    scoped = {"scope": {"name": scope} if scope else {}, "spans": [span]}
+    path.write_text(
+        json.dumps({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scoped]}]}),
+        "utf-8",
+    )
+    return path
+
+
+def test_a_library_that_names_agents_only(tmp_path: Path) -> None:
+    named = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "support",
+        "gen_ai.system": "autogen",
+    }
+    path = written(tmp_path / "dump.json", named, "autogen-core", "opentelemetry")
+
+    data = json.loads(doctor(path, "--json", "-").stdout)
+    text = " ".join(doctor(path).stdout.split())
+
+    (one,) = data["libraries"]
+    (lost,) = one["withholds"]
+    assert (lost["lost"], lost["calls"]) == ("sum", None)
+    assert "openinference-instrumentation-autogen-agentchat" in lost["fix"]
+    assert "Single calls are not recorded fix" in text
+    assert "No model call" in text
+
+
+def test_datadogs_tracer_has_no_scopes(tmp_path: Path) -> None:
+    figures = {
+        "gen_ai.operation.name": "llm",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.usage.input_tokens": 9,
+    }
+    data = json.loads(doctor(written(tmp_path / "dump.json", figures, "", "datadog"), "--json", "-").stdout)
+
+    (one,) = data["libraries"]
+    (lost,) = [w for w in one["withholds"] if w["lost"] == "content"]
+    assert (one["scope"], one["version"]) == ("datadog", "4.16.0")
+    assert "_llmobs" in lost["fix"]
+
+
 def test_no_prompt_text_in_either() -> None:
     texts = [
         analysis.text(s.digest)

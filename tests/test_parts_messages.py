@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otel_ctx.parts import read_messages, read_system, read_tools
+from otel_ctx.parts import as_sent, read_messages, read_system, read_tools
 from otel_ctx.parts.shapes import is_message
 
 ASKED = ("user", "", "Where is A-1042?")
@@ -72,6 +72,24 @@ SHAPES: dict[str, list[Any]] = {
         {
             "type": "FunctionExecutionResultMessage",
             "content": [{"content": "shipped", "call_id": "c1", "is_error": False}],
+        },
+    ],
+    "AutoGen, as OpenInference spells it": [
+        {"role": "user", "content": "Where is A-1042?"},
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {
+                    "tool_call": {
+                        "id": "c1",
+                        "function": {"name": "get_order", "arguments": '{"id": "A-1042"}'},
+                    }
+                }
+            ],
+        },
+        {
+            "role": "function",
+            "function": ['{"name": "get_order", "content": "shipped", "call_id": "c1", "is_error": false}'],
         },
     ],
     "Anthropic": [
@@ -194,6 +212,48 @@ def test_smolagents_roles_are_the_models_and_the_users_words() -> None:
         ("assistant", "Calling tools: []"),
         ("user", "Observation: 3"),
     ]
+
+
+def test_smolagents_sends_neighbours_of_one_role_as_one_message() -> None:
+    asked = {"role": "user", "content": [{"type": "text", "text": "New task: count"}]}
+    sent = as_sent([
+        {"role": "system", "content": "Be brief."},
+        asked,
+        {"role": "tool-call", "contents": [{"message_content": {"type": "text", "text": "Calling tools: []"}}]},
+        {"role": "tool-response", "content": [{"type": "text", "text": "Observation: 3"}]},
+        {"role": "user", "content": [{"type": "text", "text": "New task: again"}, {"type": "text", "text": "now"}]},
+        {"role": "tool-response", "content": "Error"},
+    ])  # fmt: skip
+
+    assert [(p.kind, p.path, p.text) for p in read_messages(sent)[0]] == [
+        ("system", "messages[0].parts[0]", "Be brief."),
+        ("user", "messages[1].parts[0]", "New task: count"),
+        ("assistant", "messages[2].parts[0]", "Calling tools: []"),
+        ("user", "messages[3].parts[0]", "Observation: 3\nNew task: again"),
+        ("user", "messages[3].parts[1]", "now\nError"),
+    ]
+
+
+def test_what_smolagents_cannot_join_stands_alone() -> None:
+    picture = {
+        "role": "user",
+        "content": [{"type": "image_url", "image_url": {"url": "https://a.test/b.png"}}],
+    }
+    messages = [
+        {"role": "tool-response", "content": "seen"},
+        picture,
+        {"role": "user", "content": "And now?"},
+    ]
+
+    assert [p.path for p in read_messages(as_sent(messages))[0]] == [
+        f"messages[{n}].parts[0]" for n in range(3)
+    ]
+
+
+def test_other_libraries_messages_are_never_joined() -> None:
+    messages = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
+
+    assert as_sent(messages) is messages
 
 
 def test_a_tool_call_that_stands_twice_is_one() -> None:

@@ -1,4 +1,5 @@
-"""Requests that logs and transcripts tell of, beside the spans of the same requests; and how far two tellings are apart."""
+"""Requests that logs, transcripts and accounts tell of, beside the spans of the same requests; and how far two tellings are
+apart."""
 
 from __future__ import annotations
 
@@ -17,8 +18,13 @@ SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is a
 def beside_spans(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
     """Pairs that tell of one request each."""
     if all(t.telling.record == "span" for t in calls):
-        return iter(())
-    return chain(_question_and_answer(calls), _logged(calls, usage), _transcribed(calls, usage))
+        return _accounted(calls, usage)
+    return chain(
+        _question_and_answer(calls),
+        _logged(calls, usage),
+        _transcribed(calls, usage),
+        _accounted(calls, usage),
+    )
 
 
 def apart(a: Telling, b: Telling) -> int:
@@ -28,6 +34,45 @@ def apart(a: Telling, b: Telling) -> int:
 
 def other_ids(a: Telling, b: Telling) -> bool:
     return bool(a.response_id) and bool(b.response_id) and a.response_id != b.response_id
+
+
+def _accounted(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
+    """Spans that only keep account of what was spent (AG2's ``record_usage``), beside the span of the request: that of
+    one scope and one parent, begun before, with the same numbers. One that nobody tells of stands for itself."""
+    spans = [t for t in calls if t.telling.record == "span"]
+    accounts = [t for t in spans if _keeps_account(t)]
+    if not accounts:
+        return
+    requests: dict[tuple[str, ...], list[Told]] = defaultdict(list)
+    for t in spans:
+        if not _keeps_account(t):
+            requests[_place(t.telling)].append(t)
+    for t in accounts:
+        near = requests[_place(t.telling)]
+        found = next((r for r in reversed(near) if _may_be_accounted(t, r, usage)), None)
+        if found is not None:
+            near.remove(found)
+            yield t, found
+
+
+def _keeps_account(t: Told) -> bool:
+    """Are there numbers of a model, and nothing that was asked, not even a name of what was done?"""
+    said = t.telling
+    nothing = not (said.operation or said.request_model or said.response_id or t.content or t.answer)
+    return nothing and bool(said.response_model) and said.usage is not None
+
+
+def _place(said: Telling) -> tuple[str, ...]:
+    return said.trace_id, said.parent_id, said.scope, said.dialect
+
+
+def _may_be_accounted(account: Told, request: Told, usage: Mapping[str, Usage]) -> bool:
+    a, b = account.telling, request.telling
+    if b.start_unix_nano > a.start_unix_nano or apart(a, b) > SAME_ID_NS:
+        return False
+    return a.response_model in (b.response_model, b.request_model) and agree(
+        usage[account.id], usage[request.id]
+    )
 
 
 def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:

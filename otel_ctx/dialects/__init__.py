@@ -109,6 +109,8 @@ def _read(span: Span) -> Telling | None:
         telling = reader(span)
         if telling is None:
             continue
+        if reader is genai.read and telling.role == "call" and _is_bare(telling):
+            telling = generic.with_content(telling, span)
         telling = with_cut(telling, span.cut)
         if telling.role != "call":
             return telling
@@ -118,6 +120,12 @@ def _read(span: Span) -> Telling | None:
             return telling
         return telling._replace(parameters=parameters, diagnosis=diagnosis)
     return None
+
+
+def _is_bare(telling: Telling) -> bool:
+    """Are the conventions' names there for the figures alone? The words may stand under the library's own."""
+    content = (telling.tools, telling.system, telling.messages, telling.output)
+    return all(part is None for part in content) and not telling.lost
 
 
 def _is_known(span: Span) -> bool:

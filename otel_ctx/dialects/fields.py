@@ -68,6 +68,10 @@ def service(resource: Mapping[str, Any]) -> str:
     return text(resource, "service.name")
 
 
+_SCOPELESS = (
+    "datadog"  # an SDK whose instrumentations have no scopes: its own name and version stand for theirs
+)
+
 Role = Literal["call", "aggregate", "content", "piece"]
 Outcome = Literal["ok", "error", "cancelled"]
 
@@ -107,6 +111,9 @@ def refusal(kind: str, said: Sequence[str]) -> tuple[Outcome, str]:
 def of_span(span: Span, dialect: str, role: Role, **more: Any) -> Telling:
     """What every reader takes from the span itself: ids, times, scope, service, outcome; and ``more``."""
     status, error = failure(span)
+    scope, version = span.scope_name, span.scope_version
+    if not scope and span.resource.get("telemetry.sdk.name") == _SCOPELESS:
+        scope, version = _SCOPELESS, text(span.resource, "telemetry.sdk.version")
     return Telling(
         dialect=dialect,
         role=role,
@@ -115,8 +122,8 @@ def of_span(span: Span, dialect: str, role: Role, **more: Any) -> Telling:
         parent_id=span.parent_id,
         start_unix_nano=span.start_unix_nano,
         end_unix_nano=span.end_unix_nano,
-        scope=span.scope_name,
-        scope_version=span.scope_version,
+        scope=scope,
+        scope_version=version,
         service=service(span.resource),
         status=status,
         error=error,

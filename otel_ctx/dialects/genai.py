@@ -45,7 +45,7 @@ _LOGGED = frozenset(
     }
 )
 _GEMINI_CLI = "llm_call"  # what it calls a request
-_SUM_KINDS = frozenset({"workflow", "agent", "task"})  # traceloop.span.kind
+_SUM_KINDS = frozenset({"workflow", "agent", "task", "subtask"})  # of traceloop.span.kind and ag2.usage.kind
 
 
 def read(span: Span) -> Telling | None:
@@ -91,7 +91,7 @@ def _role(span: Span) -> Literal["call", "aggregate"] | None:
     if "ai.operationId" in a:
         return None  # the AI SDK's: its reader has said what the operation is
     operation = text(a, *semconv.OPERATION).lower()
-    kind = text(a, "traceloop.span.kind")
+    kind = text(a, "traceloop.span.kind", "ag2.usage.kind")
     if operation in _NO_CALLS or kind == "tool":
         return None
     if operation in _SUMS or kind in _SUM_KINDS:

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from otel_ctx.calls import Told
-from otel_ctx.findings import Lost, fix_for_double, gaps, switch_of
+from otel_ctx.findings import Lost, fix_for, fix_for_double, gaps, switch_of
 from otel_ctx.model import KIND_INDEX, Call, Library, Segment, Withheld
 from otel_ctx.rules import Rules
 from otel_ctx.usage import decide
@@ -23,6 +23,7 @@ GIVES = (
 """What a library may give, in the order of reports."""
 
 _NOT_CACHED = "Cached tokens are not recorded"
+_NO_CALLS = "Single calls are not recorded"
 _TWICE = "Each call is recorded by another library too"
 
 
@@ -94,11 +95,17 @@ def _libraries(records: Iterable[_Record], calls: Iterable[Call], rules: Rules) 
                 ):  # a log or a transcript beside spans is no second instrumentation
                     shares[other].others.add(call.scope)
                     shares[own].others.add(span.scope)
-    return tuple(_library(key, share, rules) for key, share in sorted(shares.items(), key=itemgetter(0)))
+    nothing = not any(share.calls for share in shares.values())
+    return tuple(
+        _library(key, share, rules, no_calls=nothing)
+        for key, share in sorted(shares.items(), key=itemgetter(0))
+    )
 
 
-def _library(key: _Key, share: _Share, rules: Rules) -> Library:
+def _library(key: _Key, share: _Share, rules: Rules, *, no_calls: bool) -> Library:
     scope, version = key
+    alone = no_calls and share.sums  # nobody tells of the calls below these spans
+    sums = [Withheld("sum", _NO_CALLS, None, fix_for("sum", scope, version))] if alone else []
     return Library(
         scope=scope,
         version=version,
@@ -107,7 +114,7 @@ def _library(key: _Key, share: _Share, rules: Rules) -> Library:
         again=share.again,
         sums=share.sums,
         gives=tuple((what, n) for what in GIVES if (n := share.gives[what])),
-        withholds=(*_withheld(share, rules), *_told_twice(scope, share)),
+        withholds=(*_withheld(share, rules), *sums, *_told_twice(scope, share)),
     )
 
 

@@ -17,7 +17,7 @@ from otel_ctx.findings.hindsight import hindsight
 from otel_ctx.findings.merge import gather, ranked
 from otel_ctx.findings.quality import unknown_dialects, unpriced_model
 from otel_ctx.findings.step import Check, Step
-from otel_ctx.findings.switches import Lost, fix_for_double, switch_of
+from otel_ctx.findings.switches import Lost, fix_for, fix_for_double, switch_of
 from otel_ctx.findings.window import as_it_stands
 from otel_ctx.model import Finding, NotChecked
 
@@ -99,6 +99,7 @@ __all__ = [
     "Step",
     "as_it_stands",
     "blame",
+    "fix_for",
     "fix_for_double",
     "gaps",
     "gather",

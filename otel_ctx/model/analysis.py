@@ -34,11 +34,12 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Something that a library did not record of ``calls`` of its calls. ``lost`` is a word of the table of switches."""
+    """Something that a library did not record of ``calls`` of its calls; None: nobody knows how many there were. ``lost`` is a
+    word of the table of switches."""
 
     lost: str
     title: str
-    calls: int
+    calls: int | None
     fix: str
 
 

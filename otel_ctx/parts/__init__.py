@@ -18,12 +18,14 @@ from otel_ctx.parts.history import (
     values_written,
 )
 from otel_ctx.parts.messages import (
+    as_sent,
     is_batch,
     is_reference,
     messages_of,
     read_message,
     read_messages,
     read_system,
+    sent_together,
 )
 from otel_ctx.parts.shapes import (
     ITEM_TYPES,
@@ -57,6 +59,7 @@ __all__ = [
     "History",
     "Link",
     "Linked",
+    "as_sent",
     "compact",
     "completed",
     "definitions_in",
@@ -85,6 +88,7 @@ __all__ = [
     "reserve_of",
     "response_in",
     "salvage",
+    "sent_together",
     "structure",
     "unpack",
     "usages_in",

@@ -18,6 +18,7 @@ _ROLES: dict[str, Kind] = {
     # smolagents sends these as the model's and the user's words: "Calling tools: …", "Observation: …"
     "tool-call": "assistant", "tool-response": "user",
 }  # fmt: skip
+_SENT_TOGETHER = frozenset({"tool-call", "tool-response"})
 _CLASSES: dict[str, str] = {  # LangChain's, LangChain4j's and AutoGen's
     "SystemMessage": "system", "HumanMessage": "user", "AIMessage": "assistant", "AIMessageChunk": "assistant",
     "ToolMessage": "tool", "FunctionMessage": "tool", "ChatMessage": "user", "UserMessage": "user",
@@ -117,6 +118,40 @@ def read_message(message: Any, index: int) -> list[Part]:
     return parts
 
 
+def sent_together(role: str) -> bool:
+    """Is it a role of smolagents, which sends neighbours that get one role as one message?"""
+    return role in _SENT_TOGETHER
+
+
+def as_sent(messages: list[Any]) -> list[Any]:
+    """smolagents' messages as it sends them: texts of neighbours that get one role joined by a line's end. Those of any
+    other library as they are."""
+    if not any(isinstance(m, dict) and m.get("role") in _SENT_TOGETHER for m in messages):
+        return messages
+    sent: list[Any] = []
+    texts: list[str] = []  # of the last message that was sent
+    kind = ""
+    for message in messages:
+        parts = read_message(message, 0)
+        kinds = {p.kind for p in parts}
+        if (
+            len(kinds) == 1
+            and kinds <= {"system", "user", "assistant"}
+            and not any(p.cache_marker for p in parts)
+        ):
+            more = [p.text for p in parts]
+            if kind in kinds:
+                texts[-1:] = [f"{texts[-1]}\n{more[0]}", *more[1:]]
+                sent.pop()
+            else:
+                (kind,), texts = kinds, more
+            sent.append({"role": kind, "content": [{"type": "text", "text": text} for text in texts]})
+        else:
+            kind = ""
+            sent.append(message)
+    return sent
+
+
 def is_reference(message: Any) -> bool:
     """Does the message only name what the provider keeps?"""
     message = structure(message)
@@ -179,6 +214,9 @@ def _blocks(message: dict[str, Any]) -> Iterable[Any]:
         return _joined_deltas(value) if isinstance(value, (list, tuple)) else [value]
     if message.get("type") and "role" not in message:
         return [message]
+    results = message.get("function")
+    if isinstance(results, (list, tuple)):  # OpenInference's list of AutoGen's tool results, each as JSON
+        return [structure(result) for result in results]
     extra = message.get("reasoning_content")
     return [{"type": "thinking", "thinking": extra}] if extra else ()
 

@@ -10,7 +10,7 @@ is told twice, ``reader`` makes the telling. ``records`` does the
 same for log records of unknown events.
 """
 
-from otel_ctx.dialects.generic.reader import read
+from otel_ctx.dialects.generic.reader import read, with_content
 from otel_ctx.dialects.generic.records import read_log
 
-__all__ = ["read", "read_log"]
+__all__ = ["read", "read_log", "with_content"]

@@ -11,7 +11,7 @@ from otel_ctx.dialects import event_messages
 from otel_ctx.dialects.generic.names import Side
 from otel_ctx.dialects.generic.values import Value
 from otel_ctx.model import Part
-from otel_ctx.parts import Body, definitions_in, read_message
+from otel_ctx.parts import Body, as_sent, definitions_in, read_message
 
 _ANSWER_KINDS = frozenset({"assistant", "tool_call", "thinking"})
 Held = tuple[Value, Any]
@@ -53,7 +53,7 @@ class Prompt:
 
 
 def prompt_of(messages: list[Any], of: Value, side: Side, body: Body | None = None) -> Prompt:
-    messages = [_with_blocks(m) for m in messages]
+    messages = as_sent([_with_blocks(m) for m in messages])
     tools = body.tools.value if body is not None and body.tools is not None else None
     end = len(messages)
     while end and _is_definition(messages[end - 1]):  # some append each tool as a message of its own

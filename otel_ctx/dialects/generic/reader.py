@@ -65,6 +65,27 @@ def read(span: Span) -> Telling | None:
     return _sum(span, seen, "") if usage is not None else None
 
 
+def with_content(telling: Telling, span: Span) -> Telling:
+    """``telling``, which has a call's figures and none of its words, with the words that ``span`` seems to have under
+    other names."""
+    if not span.events and all(map(is_plain, span.attributes.values())):
+        return telling
+    guess = read(span)
+    if guess is None or guess.role != "call" or guess.messages is None:
+        return telling
+    return replace(
+        telling,
+        tools=guess.tools,
+        system=guess.system,
+        messages=guess.messages,
+        output=guess.output,
+        reserve=telling.reserve or guess.reserve,
+        reasons=telling.reasons | guess.reasons,
+        lost=telling.lost | guess.lost,
+        guess=tuple(said for said in guess.guess if not said.startswith(("call:", "usage:"))),
+    )
+
+
 @lru_cache(maxsize=1024)
 def _say_nothing(keys: tuple[str, ...]) -> bool:
     """Most spans are of web servers and databases, which have the same attributes each time."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from otel_ctx.dialects.fields import indexed, indexed_from
 from otel_ctx.dialects.flat import Run, reaches_below
+from otel_ctx.parts import sent_together
 
 MASK = "__REDACTED__"
 _HIDDEN_TEXTS = (".message.content", ".message_content.text")
@@ -93,8 +94,8 @@ def _indexed(attributes: Mapping[str, Any]) -> Indexed:
 
 def facts_of(inputs: Mapping[str, Any], items: Sequence[Any]) -> frozenset[str]:
     """What is to be known of messages that are not read again: "system" (some are of that role), "gap" (one is
-    missing), "late" (one has lost its first content part), "calls" (some call tools), "bare" and "bare system" (a role
-    and no content)."""
+    missing), "late" (one has lost its first content part), "calls" (some call tools), "together" (neighbours were sent as
+    one), "bare" and "bare system" (a role and no content)."""
     facts = set()
     if None in items:
         facts.add("gap")
@@ -106,6 +107,8 @@ def facts_of(inputs: Mapping[str, Any], items: Sequence[Any]) -> frozenset[str]:
         system = role_of(message) in SYSTEM_ROLES
         if system:
             facts.add("system")
+        if sent_together(role_of(message)):
+            facts.add("together")
         if isinstance(message, dict) and message.keys() == {"role"} and role_of(message) != "assistant":
             facts.add("bare system" if system else "bare")
     return frozenset(facts)

@@ -23,7 +23,7 @@ from otel_ctx.dialects.openinference.indexed import (
 )
 from otel_ctx.dialects.openinference.wire import Wire, messages_of
 from otel_ctx.model import Reason, Span
-from otel_ctx.parts import History, mark_the_end, structure
+from otel_ctx.parts import History, as_sent, mark_the_end, structure
 
 CLIENT = 3  # OpenInference's own spans are INTERNAL: a CLIENT span was made by another library and rewritten
 _NEWEST_DROPPED = frozenset(
@@ -153,7 +153,9 @@ def _flat_messages(span: Span, flat: Flat, wire: Wire, prompt: Prompt) -> None:
     a = span.attributes
     told = flat.history
     start, headless, facts = told.start, told.headless, told.facts
-    if told.whole:
+    if "together" in facts and told.whole:
+        prompt.messages = as_sent(indexed(inputs_of(told.run.pairs))[0])
+    elif told.whole:
         prompt.messages = told.run.history(told.items, read_pairs)
     else:
         items, start, headless = _with_older(

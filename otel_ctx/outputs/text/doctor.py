@@ -78,7 +78,9 @@ def _given(library: Library) -> list[str]:
 
 
 def _withheld(withheld: Withheld, width: int) -> Iterator[Line]:
-    title = f"{escape(withheld.title)} ({many(withheld.calls, 'call')})"
+    title = escape(withheld.title)
+    if withheld.calls:
+        title = f"{title} ({many(withheld.calls, 'call')})"
     label = _DOUBLE if withheld.lost == _DOUBLE else _WITHHOLDS
     yield from _labelled(label, paragraph(title, width, _INDENT, "notice"))
     yield from paragraph(escape(withheld.fix), width, _INDENT, "", "fix   ")
