@@ -31,13 +31,15 @@ _UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
 
 
 class Simulator:
-    """Bounded: ``most`` conversations are remembered, the longest silent leaving first."""
+    """Bounded: ``most`` conversations are remembered, the longest silent leaving first. ``behind``: comes to the same calls
+    later, and what it knows is not kept here once more."""
 
-    def __init__(self, rules: Rules, most: int) -> None:
+    def __init__(self, rules: Rules, most: int, behind: Simulator | None = None) -> None:
         self.rules = rules
         self.learned = Learned()
-        self.store = Store(_KEEP_SECONDS)
+        self.store = Store(_KEEP_SECONDS, behind.store if behind is not None else None)
         self._most = most
+        self._behind = behind
         self._pasts: OrderedDict[tuple[str, str], Past] = OrderedDict()
         self.mechanisms: dict[str, Mechanism] = {}
 
@@ -68,7 +70,7 @@ class Simulator:
         if call.status != "ok" and usage.input is None:
             return None  # refused: nothing was read and nothing written
         place = conversation, call.agent
-        past = self._pasts.pop(place, None)
+        past = self._pasts.pop(place, None) or self._past_behind(place)
         run = _Run(self, call, total, tokens, past)
         same_model = past is None or past.scope == run.scope
         access = confirm(run.judge(relation, previous, old, shared, at), call.diagnosis, total, same_model)
@@ -76,6 +78,16 @@ class Simulator:
         if len(self._pasts) > self._most:
             self._pasts.popitem(last=False)
         return None if run.in_the_dark(relation, access) else access
+
+    def _past_behind(self, place: tuple[str, str]) -> Past | None:
+        past = self._behind._pasts.get(place) if self._behind is not None else None
+        return past.copied() if past is not None else None
+
+    def caught_up(self, place: tuple[str, str], call_id: str) -> None:
+        """The one ``behind`` has come to this call of a conversation and an agent."""
+        past = self._pasts.get(place)
+        if past is not None and past.call_id == call_id:
+            del self._pasts[place]
 
     def rule(self, call: Call, marked: bool) -> Family | None:
         """``marked``: the request carries markers, and another rule may hold then."""
@@ -161,7 +173,7 @@ class _Run:
         expected, entry = self._expected(follows, both, common, again, relation)
         if entry is not None and follows and relation != "repeats":
             # what is continued had been answered, whatever the clocks say
-            entry.ready = min(entry.ready, self.now)
+            self.sim.store.answered(entry, self.now)
         predicted = self._predict(relation, follows, at, common, kept)
         could, expected = expected, self.mech.readable(expected, self.hidden)
         actual = usage.cache_read if usage.cache_read is not None else predicted.read if predicted else None

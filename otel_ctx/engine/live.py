@@ -13,6 +13,7 @@ from otel_ctx.calls import Folded, Made, Told, awaits_its_end, fold, history_of,
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
 from otel_ctx.engine.settings import Settings
+from otel_ctx.engine.spans import RecentParents, RecentSpans
 from otel_ctx.memo import Memo
 from otel_ctx.model import Band, Call, LogRecord, Said, Span, SpanRef
 
@@ -21,18 +22,10 @@ GRACE_NS = (
 )
 SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its parent has not come before
 PIECES_NS = 3_600_000_000_000  # so long a session that is put together from pieces may pause
-_PARENTS = 200_000
+_SPANS = 174_762  # spans whose parents are known: two generations that each fill a dict
+_ABOVE = 87_380  # spans that are known to stand above a call
 _REMEMBERED = 4096
 _DEFAULT = Settings(text_cap=24 * 1024 * 1024)
-
-
-class _Parents(dict[tuple[str, str], str]):
-    """The newest spans' parents; the oldest leave."""
-
-    def __setitem__(self, key: tuple[str, str], parent: str) -> None:
-        super().__setitem__(key, parent)
-        if len(self) > _PARENTS:
-            del self[next(iter(self))]
 
 
 class LiveEngine:
@@ -40,9 +33,9 @@ class LiveEngine:
 
     def __init__(self, settings: Settings = _DEFAULT, most: int = 10_000) -> None:
         self._settings = settings
-        self._intake = Intake(settings, _Parents())
-        self._at_first = self._judge(most)
+        self._intake = Intake(settings, RecentParents(_SPANS), RecentSpans(_ABOVE))
         self._settled = self._judge(most)
+        self._at_first = self._judge(most, self._settled)
         self._said: Memo[str, Said] = Memo(_REMEMBERED)  # by "TRACE:SPAN" of every span that tells of a call
         self._done: Memo[str, str] = Memo(
             _REMEMBERED
@@ -149,8 +142,9 @@ class LiveEngine:
 
     # ---- at first
 
-    def _judge(self, most: int) -> Judge:
-        return Judge(self._settings, self._intake.rules, self._intake.parents, self._intake.texts, most)
+    def _judge(self, most: int, behind: Judge | None = None) -> Judge:
+        intake = self._intake
+        return Judge(self._settings, intake.rules, intake.parents, intake.texts, most, behind)
 
     def _fold(self, told: list[Told]) -> Folded:
         intake = self._intake
@@ -259,6 +253,7 @@ class LiveEngine:
     def _settle(self, ripe: Callable[[Call], bool]) -> list[Said]:
         folded = self._fold(list(self._intake.told.values()))
         done: set[str] = set()
+        closed: list[Call] = []
         try:
             for call in folded.calls:
                 if not ripe(call):
@@ -266,6 +261,7 @@ class LiveEngine:
                     self._due = call.end_unix_nano + waits
                     break  # those that started later wait for it: a figure depends on what came before
                 done.add(call.id)
+                closed.append(call)
                 self._close(call)
                 if call.id in folded.threads:
                     self._intake.go_on_from(history_of(call, folded.threads[call.id]))
@@ -273,6 +269,7 @@ class LiveEngine:
                 settled = self._settled.judge(call, folded.conflicts.get(call.id, ()))
                 self._out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
         finally:
+            self._at_first.caught_up(closed)
             self._intake.keep(lambda t: folded.call_of(t) not in done and not self._stale(t))
             self._made.keep(set(self._intake.told.values()))
             waiting = {t.id for t in self._intake.told.values()}
