@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from sys import intern
 
 from otel_ctx.cache.cause import OF_THE_TAIL, Facts, Verdict, unmarked_tail, verdict
 from otel_ctx.cache.confirmed import confirm
@@ -121,7 +122,7 @@ class _Run:
         self.family = sim.rule(call, bool(visible))
         self.mech = sim.mechanism(self.family)
         self.visible: Sequence[tuple[int, str]] = visible if self.mech.style == "marked" else ()
-        self.scope = f"{call.platform or call.provider}\0{normalise_model_id(call.model)}"
+        self.scope = intern(f"{call.platform or call.provider}\0{normalise_model_id(call.model)}")
         self.settings = settings_of(call, self.family, self.mech, sim.rules)
         self.hidden = sim.learned.hidden(call.usage, self.family, self.mech)
         self.path: Path | None = None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from otel_ctx.calls import Folded, Made, Told, awaits_its_end, fold, history_of, own_key
 from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
+from otel_ctx.engine.packed import Packing
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.spans import RecentParents, RecentSpans
 from otel_ctx.memo import Memo
@@ -25,6 +26,7 @@ PIECES_NS = 3_600_000_000_000  # so long a session that is put together from pie
 _SPANS = 174_762  # spans whose parents are known: two generations that each fill a dict
 _ABOVE = 87_380  # spans that are known to stand above a call
 _REMEMBERED = 4096
+_MADE_ANEW = ("_settings", "_made", "_packing")
 _DEFAULT = Settings(text_cap=24 * 1024 * 1024)
 
 
@@ -41,6 +43,7 @@ class LiveEngine:
             _REMEMBERED
         )  # the same and response ids, of calls that have settled -> a key of _said
         self._made = Made()
+        self._packing = Packing()
         self._now = 0
         # Kept where a record or a call fails, and the next feed or advance goes on behind it.
         self._new: list[Told] = []  # not said yet
@@ -115,7 +118,7 @@ class LiveEngine:
 
     def state(self) -> dict[str, object]:
         """What it knows, the live objects themselves: to be written at once. References to ``outside`` are not followed."""
-        return {name: value for name, value in vars(self).items() if name not in ("_settings", "_made")}
+        return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
 
     def restore(self, state: Mapping[str, object]) -> None:
         """Go on from a state that was written, where its references lead to ``outside`` of this engine."""
@@ -267,6 +270,7 @@ class LiveEngine:
                     self._intake.go_on_from(history_of(call, folded.threads[call.id]))
                 at_first = self._said_of(call)
                 settled = self._settled.judge(call, folded.conflicts.get(call.id, ()))
+                self._packing.pack(call.prompt.messages)
                 self._out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
         finally:
             self._at_first.caught_up(closed)
