@@ -18,6 +18,7 @@ _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
 _ALIKE = 0.5  # of two texts that have more than this in common one is the other, changed
 _REMEMBERED = 4096
+_CHAINS = 32_768
 _NOT_TEXT = ("image", "file", "thinking")
 
 
@@ -30,11 +31,12 @@ class _Longest:
 
 
 class Evidence:
-    """``text`` gives a segment's text by its digest while it is kept."""
+    """``text`` gives a segment's text by its digest while it is kept. ``same``: of the same texts: what was found in a
+    chain holds for both."""
 
-    def __init__(self, text: Callable[[str], str | None]) -> None:
+    def __init__(self, text: Callable[[str], str | None], same: Evidence | None = None) -> None:
         self._text = text
-        self._chains: Memo[bytes, _Longest] = Memo(_REMEMBERED)
+        self._chains: Memo[bytes, _Longest] = same._chains if same is not None else Memo(_CHAINS)
         self._services: Memo[str, _Longest] = Memo(_REMEMBERED)
         self._served: Memo[tuple[str, str], bool] = Memo(_REMEMBERED)
 
