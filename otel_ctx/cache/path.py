@@ -44,7 +44,12 @@ class Path:
 
     def copied(self) -> Path:
         return replace(
-            self, keys=self.keys[:], ends=self.ends[:], positions=self.positions[:], kinds=self.kinds[:], names=self.names[:]
+            self,
+            keys=self.keys[:],
+            ends=self.ends[:],
+            positions=self.positions[:],
+            kinds=self.kinds[:],
+            names=self.names[:],
         )
 
     @property

@@ -82,7 +82,9 @@ class Judge:
         self._evidence = Evidence(texts.get, behind._evidence if behind is not None else None)
         self._factors = _Factors()
         self._cache = Simulator(
-            rules, _HISTORIES if most is None else most + most // 5, behind._cache if behind is not None else None
+            rules,
+            _HISTORIES if most is None else most + most // 5,
+            behind._cache if behind is not None else None,
         )
         self._calls: dict[str, list[str]] = {}  # of each conversation, where all are remembered
         self._behind = behind

@@ -98,7 +98,11 @@ def _shape(s: Segment) -> _Shape:
 def _written(s: Segment, mark: bytes) -> bytes:
     digest = bytes.fromhex(s.digest)
     tokens = -1 if s.tokens is None else s.tokens
-    if len(digest) != 16 or digest.hex() != s.digest or len(mark or _NO_MARK) != 16 or not -1 <= tokens < 1 << 31:
+    if (
+        len(digest) != 16
+        or digest.hex() != s.digest
+        or len(mark or _NO_MARK) != 16
+        or not -1 <= tokens < 1 << 31
+    ):
         raise ValueError(s.digest)
     return _PACKED.pack(digest, mark or _NO_MARK, s.bytes, tokens)
-
