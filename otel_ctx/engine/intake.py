@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping
 from dataclasses import replace
 
 from otel_ctx import dialects
@@ -29,11 +29,15 @@ class Intake:
     calls have spans."""
 
     def __init__(
-        self, settings: Settings, parents: MutableMapping[tuple[str, str], str], above: Marks
+        self,
+        settings: Settings,
+        told: MutableMapping[Key, Told],
+        parents: MutableMapping[tuple[str, str], str],
+        above: Marks,
     ) -> None:
         self.rules: Rules = load(settings.rules_override)
         self.texts = Texts(settings.text_cap)
-        self.told: dict[Key, Told] = {}
+        self.told = told
         self.parents = parents
         self.above = above
         self.traced: dict[str, None] = {}
@@ -70,10 +74,6 @@ class Intake:
         self.logs += 1
         telling = dialects.read_log(record)
         return self._hear(telling) if telling is not None else None
-
-    def keep(self, wanted: Callable[[Told], bool]) -> None:
-        """Forget what is not wanted any more."""
-        self.told = {key: t for key, t in self.told.items() if wanted(t)}
 
     def go_on_from(self, history: Told) -> None:
         """Remember how far a thread has gone, in the place of an earlier history."""
