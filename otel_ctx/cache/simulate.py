@@ -38,7 +38,7 @@ class Simulator:
     def __init__(self, rules: Rules, most: int, behind: Simulator | None = None) -> None:
         self.rules = rules
         self.learned = Learned()
-        self.store = Store(_KEEP_SECONDS, behind.store if behind is not None else None)
+        self.store: Store = Store(_KEEP_SECONDS, behind.store if behind is not None else None)
         self._most = most
         self._behind = behind
         self._pasts: OrderedDict[tuple[str, str], Past] = OrderedDict()

@@ -79,9 +79,9 @@ class Judge:
         self._texts = texts
         self._placing = Threads(parents, texts.get, size=_HISTORIES if most is None else most + most // 5)
         self._threads: dict[str, _Thread] = {}
-        self._evidence = Evidence(texts.get, behind._evidence if behind is not None else None)
+        self._evidence: Evidence = Evidence(texts.get, behind._evidence if behind is not None else None)
         self._factors = _Factors()
-        self._cache = Simulator(
+        self._cache: Simulator = Simulator(
             rules,
             _HISTORIES if most is None else most + most // 5,
             behind._cache if behind is not None else None,

@@ -30,7 +30,7 @@ _SPANS = 174_762  # spans whose parents are known: two generations that each fil
 _ABOVE = 87_380  # spans that are known to stand above a call
 _REMEMBERED = 4096
 _MADE_ANEW = ("_settings", "_made", "_packing")
-_DEFAULT = Settings(text_cap=24 * 1024 * 1024)
+_DEFAULT = Settings(text_cap=16 * 1024 * 1024)
 
 
 class LiveEngine:

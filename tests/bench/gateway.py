@@ -48,6 +48,7 @@ class Traffic:
         self._r, self._size, self._new, self._most = r, size, new, most
         self._said = [self._first() for _ in range(conversations)]
         self._left = [r.randint(1, most) if most else 0 for _ in range(conversations)]
+        self._at = 0
         self.per_batch = max(1, 2_000_000 // size)
 
     def _first(self) -> list[dict[str, Any]]:
@@ -60,7 +61,9 @@ class Traffic:
         return {"role": role, "parts": [{"type": "text", "content": self._text(size)}]}
 
     def turn(self, now: int) -> Iterator[tuple[bytes, int]]:
-        """The next call of each conversation, in batches: (request, spans)."""
+        """The next call of each conversation, in batches: (request, spans). It starts at ``now``, or when the one before has
+        ended."""
+        now = self._at = max(now, self._at + 2 * SECOND)
         batch = ExportTraceServiceRequest()
         spans = None
         for n, said in enumerate(self._said):
@@ -173,11 +176,12 @@ def per_core(process: subprocess.Popen[str], port: str, traffic: Traffic, spans:
     """Spans a second of CPU time."""
     with grpc.insecure_channel(f"127.0.0.1:{port}", ANY) as channel:
         export = channel.unary_unary(EXPORT)
-        for body, _ in traffic.turn(time.time_ns()):  # what is known from then on is not new
+        then = time.time_ns() - 3600 * SECOND  # they settle at once: all that is done for a call is measured
+        for body, _ in traffic.turn(then):  # what is known from then on is not new
             export(body, timeout=120)
         begun, sent = cpu(process), 0
         while sent < spans:
-            for body, n in traffic.turn(time.time_ns()):
+            for body, n in traffic.turn(then):
                 export(body, timeout=120)
                 sent += n
         return sent / (cpu(process) - begun)

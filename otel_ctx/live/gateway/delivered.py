@@ -1,7 +1,7 @@
 """What was added to spans of late, so that a batch that comes a second time gets the same and is counted once.
 
-Two generations by age and by size: what was put in stays for ``keep`` seconds at least, unless the bound on its
-size lets it go early. Additions are packed by the dozen: next to each other they differ in little but ids and numbers.
+Generations by age and by size: what was put in stays for ``keep`` seconds at least and for a third more at most, unless the
+bound on its size lets it go early. Additions are packed by the dozen: next to each other they differ in little but ids and numbers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import xxhash
 
 _ENTRY = 110  # bytes that a key and its place take
 _BLOCK = 32  # additions in one
+_PARTS = 3  # of ``keep``, each a generation; one more is being filled
 _HEAD = Struct("<QI")  # of an addition in a block: key, bytes
 _NOTHING = b""
 # What nearly all additions have in common: deflate finds it here and stores a reference.
@@ -38,28 +40,34 @@ _WORDS = b"".join(
 )
 
 
-class Snapshot(NamedTuple):
-    """``ages``: of the two generations in seconds, older first."""
+@dataclass(slots=True)
+class Generation:
+    """``blocks``: key -> the block that holds what was added, many keys to one; ``begun``: on the clock of the process."""
 
-    generations: tuple[dict[int, bytes], dict[int, bytes]]
-    ages: tuple[float, float]
+    begun: float
+    blocks: dict[int, bytes] = field(default_factory=dict)
+    size: int = 0
+
+
+class Snapshot(NamedTuple):
+    """``age``: of each generation in seconds, the oldest first."""
+
+    generations: tuple[tuple[float, dict[int, bytes]], ...]
 
 
 class Delivered:
-    """``most``: bytes, about, for both generations."""
+    """``most``: bytes, about, for all generations."""
 
     def __init__(self, keep: float, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._keep, self._half, self._clock = keep, most // 2, clock
-        self._old: dict[int, bytes] = {}  # the block that holds what was added, many keys to one
-        self._new: dict[int, bytes] = {}
+        self._keep, self._clock = keep, clock
+        self._most = most // (_PARTS + 1)  # of each
+        self._all = [Generation(clock())]
         self._open: dict[int, bytes] = {}  # what was added last, in no block yet
         self._read: tuple[bytes, dict[int, bytes]] = (_NOTHING, {})  # the last block that was opened
-        self._size = 0
-        self._begun = self._begun_old = clock()
         self.early = 0  # spans that were let go before their time
 
     def __len__(self) -> int:
-        return len(self._old) + len(self._new) + len(self._open)
+        return sum(len(g.blocks) for g in self._all) + len(self._open)
 
     def get(self, key: int) -> bytes | None:
         """What was added; b"" where nothing was; None where the span is not known."""
@@ -67,9 +75,7 @@ class Delivered:
         added = self._open.get(key)
         if added is not None:
             return added
-        block = self._new.get(key)
-        if block is None:
-            block = self._old.get(key)
+        block = next((b for g in reversed(self._all) if (b := g.blocks.get(key)) is not None), None)
         if not block:
             return block
         if block is not self._read[0]:  # a batch that comes again asks for one block after the other
@@ -78,45 +84,47 @@ class Delivered:
 
     def put(self, key: int, added: bytes) -> None:
         self._turn()
-        self._size += _ENTRY
+        newest = self._all[-1]
+        newest.size += _ENTRY
         if added:
             self._open[key] = added
             if len(self._open) >= _BLOCK:
                 self._close()
         else:
-            self._new[key] = _NOTHING
+            newest.blocks[key] = _NOTHING
 
     def snapshot(self) -> Snapshot:
         self._close()
         now = self._clock()
-        return Snapshot((self._old, self._new), (now - self._begun_old, now - self._begun))
+        return Snapshot(tuple((now - g.begun, g.blocks) for g in self._all))
 
     def restore(self, kept: Snapshot, passed: float) -> None:
         """As it was ``passed`` seconds ago."""
         now = self._clock()
-        self._old, self._new = kept.generations
         self._open = {}
-        self._begun_old, self._begun = (now - age - max(passed, 0.0) for age in kept.ages)
-        blocks = {id(block): len(block) for block in self._new.values()}
-        self._size = _ENTRY * len(self._new) + sum(blocks.values())
+        self._all = [Generation(now - age - max(passed, 0.0), blocks) for age, blocks in kept.generations]
+        for g in self._all:
+            packed = {id(block): len(block) for block in g.blocks.values()}
+            g.size = _ENTRY * len(g.blocks) + sum(packed.values())
+        self._turn()
 
     def _turn(self) -> None:
-        now = self._clock()
-        if self._size < self._half and now - self._begun < self._keep:
+        now, part = self._clock(), self._keep / _PARTS
+        newest = self._all[-1]
+        if newest.size < self._most and now - newest.begun < part:
             return
         self._close()
-        if now - self._begun < self._keep:  # full: what is in the older one may be too young to go
-            self.early += len(self._old)
-        elif now - self._begun >= 2 * self._keep:
-            self._new = {}
-        self._old, self._new, self._size = self._new, {}, 0
-        self._begun_old, self._begun = self._begun, now
+        self._all = [g for g in self._all if now - g.begun < self._keep + part]  # the last of it came by then
+        self._all.append(Generation(now))
+        while len(self._all) > _PARTS + 1:  # full before their time
+            self.early += len(self._all.pop(0).blocks)
 
     def _close(self) -> None:
         if self._open:
             block = _packed(self._open)
-            self._new.update(dict.fromkeys(self._open, block))
-            self._size += len(block)
+            newest = self._all[-1]
+            newest.blocks.update(dict.fromkeys(self._open, block))
+            newest.size += len(block)
             self._open.clear()
 
 
