@@ -18,7 +18,7 @@ _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
 _ALIKE = 0.5  # of two texts that have more than this in common one is the other, changed
 _REMEMBERED = 4096
-_CHAINS = 32_768
+_CHAINS = 24_576
 _NOT_TEXT = ("image", "file", "thinking")
 
 

@@ -11,18 +11,19 @@ from otel_ctx.model import Chain, Segment
 
 _PACKED = Struct("<16s16sqi")  # digest, mark, bytes, tokens
 _NO_MARK = bytes(16)
+_GROWTH = 2
 _Shape = tuple[Any, ...]
 """All of a segment but digest and sizes: what few words there are comes again and again."""
 
 
 class PackedSegments(Sequence[Segment]):
-    __slots__ = ("_data", "_shapes")
+    __slots__ = ("data", "shapes")
 
     def __init__(self, data: bytes, shapes: tuple[_Shape, ...]) -> None:
-        self._data, self._shapes = data, shapes
+        self.data, self.shapes = data, shapes
 
     def __len__(self) -> int:
-        return len(self._shapes)
+        return len(self.shapes)
 
     @overload
     def __getitem__(self, at: int) -> Segment: ...
@@ -31,8 +32,8 @@ class PackedSegments(Sequence[Segment]):
     def __getitem__(self, at: int | slice) -> Segment | tuple[Segment, ...]:
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(len(self))))
-        kind, role, name, path, method, marker, call_id, inferred = self._shapes[at]
-        digest, _, size, tokens = _PACKED.unpack_from(self._data, at % len(self) * _PACKED.size)
+        kind, role, name, path, method, marker, call_id, inferred = self.shapes[at]
+        digest, _, size, tokens = _PACKED.unpack_from(self.data, at % len(self) * _PACKED.size)
         known = tokens if tokens >= 0 else None
         return Segment(kind, role, name, path, size, known, method, digest.hex(), marker, call_id, inferred)
 
@@ -74,15 +75,31 @@ class Packing:
             if link.new:
                 self._pack(link)
             link = link.base
+        while self._take_in(chain):
+            pass
 
     def _pack(self, link: Chain) -> None:
         try:
             data = b"".join(_written(s, mark) for s, mark in zip(link.new, link.marks, strict=True))
         except ValueError:  # a digest or a size that is none of ours
             return
-        shapes = self._one(tuple(self._one(_shape(s)) for s in link.new))
-        object.__setattr__(link, "new", PackedSegments(data, shapes))
-        object.__setattr__(link, "marks", PackedMarks(data))
+        self._put(link, data, tuple(self._one(_shape(s)) for s in link.new))
+
+    def _take_in(self, chain: Chain) -> bool:
+        """One link in the place of two, where that copies no more than a few times what is new: a long history is a few."""
+        base = chain.base
+        if base is None or len(base.new) > _GROWTH * len(chain.new):
+            return False
+        ours, theirs = chain.new, base.new
+        if not isinstance(ours, PackedSegments) or not isinstance(theirs, PackedSegments):
+            return False
+        self._put(chain, theirs.data + ours.data, theirs.shapes + ours.shapes)
+        object.__setattr__(chain, "base", base.base)
+        return True
+
+    def _put(self, chain: Chain, data: bytes, shapes: tuple[_Shape, ...]) -> None:
+        object.__setattr__(chain, "new", PackedSegments(data, self._one(shapes)))
+        object.__setattr__(chain, "marks", PackedMarks(data))
 
     def _one(self, shape: _Shape) -> _Shape:
         known = self._shapes.get(shape)
