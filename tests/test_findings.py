@@ -552,7 +552,7 @@ def step(
     reading = Reading(call, "t:1", 2, relation, None, 0, now or context(), tokens, at)
     return Step(
         replace(reading, **more),
-        previous,
+        previous.call if previous else None,
         old,
         breaks,
         TEXTS.get,

@@ -109,20 +109,20 @@ def test_it_is_saved_now_and_then_so_that_a_kill_loses_little(down: HttpDownstre
 def test_deliveries_are_known_for_their_time_and_no_longer() -> None:
     clock = [0.0]
     first = Delivered(300, 1 << 20, lambda: clock[0])
-    first.put(b"a", b"added" * 20)
+    first.put(1, b"added" * 20)
     clock[0] = 299
-    first.put(b"b", b"")
-    assert first.get(b"a") == b"added" * 20
+    first.put(2, b"")
+    assert first.get(1) == b"added" * 20
     then = Delivered(300, 1 << 20, lambda: clock[0])
     then.restore(pickle.loads(pickle.dumps(first.snapshot())), 10)
-    assert (then.get(b"a"), then.get(b"b"), then.get(b"c")) == (b"added" * 20, b"", None)
+    assert (then.get(1), then.get(2), then.get(3)) == (b"added" * 20, b"", None)
     clock[0] += 289
-    assert then.get(b"b") == b""  # 299 s after it was put
+    assert then.get(2) == b""  # 299 s after it was put
     clock[0] += 400
-    assert (then.get(b"a"), then.get(b"b")) == (None, None)
+    assert (then.get(1), then.get(2)) == (None, None)
     late = Delivered(300, 1 << 20, lambda: clock[0])
     late.restore(first.snapshot(), 100_000)
-    assert (late.get(b"a"), late.get(b"b")) == (None, None)
+    assert (late.get(1), late.get(2)) == (None, None)
 
 
 def test_deliveries_are_bounded() -> None:

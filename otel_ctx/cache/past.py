@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from otel_ctx.cache.path import Path
 from otel_ctx.cache.resent import resent
@@ -27,6 +27,14 @@ class Past:
     place: int
     position: int
     ttl: str | None
+
+    def copied(self) -> Past:
+        """To go on from, while this one stays as it is."""
+        return replace(
+            self,
+            entry=self.entry.copied() if self.entry is not None else None,
+            path=self.path.copied() if self.path is not None else None,
+        )
 
     def common(self, old: Call | None, at: Break | None) -> int | None:
         """Tokens up to the break; None where nothing broke, or ``old`` was another call."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import xxhash
 
@@ -42,6 +42,16 @@ class Path:
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    def copied(self) -> Path:
+        return replace(
+            self,
+            keys=self.keys[:],
+            ends=self.ends[:],
+            positions=self.positions[:],
+            kinds=self.kinds[:],
+            names=self.names[:],
+        )
 
     @property
     def total(self) -> int:

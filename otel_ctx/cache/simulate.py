@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from sys import intern
 
 from otel_ctx.cache.cause import OF_THE_TAIL, Facts, Verdict, unmarked_tail, verdict
 from otel_ctx.cache.confirmed import confirm
@@ -32,14 +33,18 @@ _UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
 
 
 class Simulator:
-    """Bounded: ``most`` conversations are remembered, the longest silent leaving first."""
+    """Bounded: ``most`` conversations are remembered, the longest silent leaving first. ``behind``: comes to the same calls
+    later, and what it knows is not kept here once more."""
 
-    def __init__(self, rules: Rules, most: int) -> None:
+    def __init__(self, rules: Rules, most: int, behind: Simulator | None = None) -> None:
         self.rules = rules
         self.learned = Learned()
-        self.store = Store(_KEEP_SECONDS)
-        self.supposed = Store(_KEEP_SECONDS)  # entries of markers that no span shows
+        self.store: Store = Store(_KEEP_SECONDS, behind.store if behind is not None else None)
+        self.supposed: Store = Store(  # entries of markers that no span shows
+            _KEEP_SECONDS, behind.supposed if behind is not None else None
+        )
         self._most = most
+        self._behind = behind
         self._pasts: OrderedDict[tuple[str, str], Past] = OrderedDict()
         self.mechanisms: dict[str, Mechanism] = {}
 
@@ -70,7 +75,7 @@ class Simulator:
         if call.status != "ok" and usage.input is None:
             return None  # refused: nothing was read and nothing written
         place = conversation, call.agent
-        past = self._pasts.pop(place, None)
+        past = self._pasts.pop(place, None) or self._past_behind(place)
         run = _Run(self, call, total, tokens, past)
         same_model = past is None or past.scope == run.scope
         access = confirm(run.judge(relation, previous, old, shared, at), call.diagnosis, total, same_model)
@@ -78,6 +83,16 @@ class Simulator:
         if len(self._pasts) > self._most:
             self._pasts.popitem(last=False)
         return None if run.in_the_dark(relation, access) else access
+
+    def _past_behind(self, place: tuple[str, str]) -> Past | None:
+        past = self._behind._pasts.get(place) if self._behind is not None else None
+        return past.copied() if past is not None else None
+
+    def caught_up(self, place: tuple[str, str], call_id: str) -> None:
+        """The one ``behind`` has come to this call of a conversation and an agent."""
+        past = self._pasts.get(place)
+        if past is not None and past.call_id == call_id:
+            del self._pasts[place]
 
     def rule(self, call: Call, marked: bool) -> Family | None:
         """``marked``: the request carries markers, and another rule may hold then."""
@@ -111,7 +126,7 @@ class _Run:
         self.family = sim.rule(call, bool(visible))
         self.mech = sim.mechanism(self.family)
         self.visible: Sequence[tuple[int, str]] = visible if self.mech.style == "marked" else ()
-        self.scope = f"{call.platform or call.provider}\0{normalise_model_id(call.model)}"
+        self.scope = intern(f"{call.platform or call.provider}\0{normalise_model_id(call.model)}")
         self.settings = settings_of(call, self.family, self.mech, sim.rules)
         self.hidden = sim.learned.hidden(call.usage, self.family, self.mech)
         self.path: Path | None = None
@@ -166,7 +181,7 @@ class _Run:
         expected, entry = self._expected(follows, both, common, again, relation)
         if entry is not None and follows and relation != "repeats":
             # what is continued had been answered, whatever the clocks say
-            entry.ready = min(entry.ready, self.now)
+            self.sim.store.answered(entry, self.now)
         predicted = self._predict(relation, follows, at, common, kept)
         could, expected = expected, self.mech.readable(expected, self.hidden)
         actual = usage.cache_read if usage.cache_read is not None else predicted.read if predicted else None

@@ -6,8 +6,8 @@ count; a parent's sum is a check.
 """
 
 from otel_ctx.calls.completeness import accounted_for, with_cut, without_server
-from otel_ctx.calls.fold import Folded, Made, fold
-from otel_ctx.calls.groups import awaits_its_end
+from otel_ctx.calls.fold import Folded, Made, by_start, fold
+from otel_ctx.calls.groups import awaits_its_end, may_be_told_twice
 from otel_ctx.calls.pieces import history_of
 from otel_ctx.calls.told import Told, content_of, own_key
 
@@ -17,9 +17,11 @@ __all__ = [
     "Told",
     "accounted_for",
     "awaits_its_end",
+    "by_start",
     "content_of",
     "fold",
     "history_of",
+    "may_be_told_twice",
     "own_key",
     "with_cut",
     "without_server",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ctx.calls.content import join_content
@@ -48,10 +48,19 @@ class Made:
     calls: dict[tuple[tuple[Told, ...], tuple[Told, ...]], Call] = field(default_factory=dict)
     usages: dict[Told, Usage] = field(default_factory=dict)
 
-    def keep(self, told: set[Told]) -> None:
-        """Forget what was not made of ``told`` alone."""
-        self.calls = {k: c for k, c in self.calls.items() if told.issuperset((*k[0], *k[1]))}
-        self.usages = {t: u for t, u in self.usages.items() if t in told}
+    parts: dict[Told, list[tuple[tuple[Told, ...], tuple[Told, ...]]]] = field(default_factory=dict)
+
+    def put(self, group: tuple[Told, ...], over: tuple[Told, ...], call: Call) -> None:
+        self.calls[group, over] = call
+        for t in (*group, *over):
+            self.parts.setdefault(t, []).append((group, over))
+
+    def forget(self, told: Iterable[Told]) -> None:
+        """And what was made of these with others."""
+        for t in told:
+            self.usages.pop(t, None)
+            for key in self.parts.pop(t, ()):
+                self.calls.pop(key, None)
 
 
 def fold(
@@ -64,16 +73,19 @@ def fold(
     *,
     whole: bool = True,
     made: Made | None = None,
+    elsewhere: Sequence[Told] = (),
 ) -> Folded:
     """``told``: everything told, in any order; ``parents``: (trace, span) -> parent span id of every span seen; ``above``:
     spans known to stand above a call, though it may not be in ``told``; ``traced``: services of which each call has a
-    span, be it one that has left; ``whole``: no call that was told is missing; ``made``: what earlier folds have made."""
+    span, be it one that has left; ``whole``: no call that was told is missing; ``made``: what earlier folds have made;
+    ``elsewhere``: sums of calls that are not here."""
     joined = join_content(told, extend, traced)
     spans = joined.spans
     calls = [t for t in spans if t.telling.role == "call"]
     sums = [t for t in spans if t.telling.role == "aggregate"]
+    own = set(told) if made is not None else set()  # others are made anew each time
     made = made or Made()
-    usage = {t.id: _usage(t, rules, made.usages) for t in spans}
+    usage = {t.id: _usage(t, rules, made.usages, own) for t in spans}
     groups, wrappers = group(calls, parents, usage)
     groups = with_pieces(groups, joined.pieces, extend)
     sums = sorted(sums + wrappers, key=outer_first)
@@ -86,7 +98,9 @@ def fold(
         key = tuple(g), tuple(over)
         call = made.calls.get(key)
         if call is None:
-            call = made.calls[key] = call_of(g, usage, rules, over)
+            call = call_of(g, usage, rules, over)
+            if own.issuperset(g) and own.issuperset(over):
+                made.put(*key, call)
         folded.append(call)
         thread = next((t.telling.thread for t in g if t.telling.thread), "")
         if thread:
@@ -105,24 +119,26 @@ def fold(
     for a in alone.values():
         if nearest(a.telling, parents, alone) is None:  # of sums inside each other the outermost counts
             folded.append(aggregate_only(a, usage[a.id], rules))
-    folded.sort(key=_by_start)
+    folded.sort(key=by_start)
     members = {
         f"{s.trace_id}:{s.span_id}": call.id for call in folded for s in call.spans if s.role != "aggregate"
     }
     records = {record: members[span] for record, span in joined.given.items() if span in members}
+    usage |= {t.id: _usage(t, rules, made.usages, own) for t in elsewhere}
+    sums = sorted([*sums, *elsewhere], key=outer_first) if elsewhere else sums
     return Folded(
         folded, joined.orphans, _check_sums(sums, below, usage, whole=whole), members, records, threads
     )
 
 
-def _by_start(call: Call) -> tuple[int, int, str, int, str]:
+def by_start(call: Call) -> tuple[int, int, str, int, str]:
     """Where times are equal or not known, records of a log in their order."""
     source, _, record = call.id.rpartition(":")
     number = int(record) if record.isdecimal() else 0
     return call.start_unix_nano, call.end_unix_nano, source, number, record
 
 
-def _usage(t: Told, rules: Rules, known: dict[Told, Usage]) -> Usage:
+def _usage(t: Told, rules: Rules, known: dict[Told, Usage], own: set[Told]) -> Usage:
     claim = t.telling.usage
     if claim is None:
         return _NO_USAGE
@@ -132,7 +148,9 @@ def _usage(t: Told, rules: Rules, known: dict[Told, Usage]) -> Usage:
         rule = rules.usage(said.scope, said.scope_version, said.provider)
         family = rules.model(said.response_model or said.request_model, said.provider)
         meaning = family.usage_input_includes_cache if family is not None else None
-        usage = known[t] = decide(claim, rule, meaning)
+        usage = decide(claim, rule, meaning)
+        if t in own:
+            known[t] = usage
     return usage
 
 
@@ -174,7 +192,7 @@ def _check_sums(
                     f"{name} {number:,} on {a.telling.operation or 'the parent'}, {total:,} on its calls"
                 )
         if words:
-            out.setdefault(min(calls, key=_by_start).id, []).append("; ".join(words))
+            out.setdefault(min(calls, key=by_start).id, []).append("; ".join(words))
         earlier.append(mine)
     return out
 

@@ -231,6 +231,11 @@ def awaits_its_end(t: Told) -> bool:
     return t.telling.usage is None and not t.answer
 
 
+def may_be_told_twice(a: Told, b: Told) -> bool:
+    """Could two instrumentations, whose spans lie in different traces, tell of one request? By all but the numbers."""
+    return _two_clothes(a, b) and not _unlike(a, b)
+
+
 def _two_clothes(a: Told, b: Told) -> bool:
     x, y = a.telling, b.telling
     if x.scope == y.scope and x.dialect == y.dialect:

@@ -27,11 +27,11 @@ def edited(memory: Memory, call: Call, end: End) -> End | None:
     a message in between was edited. Who goes back to ``end`` for something else says other things."""
     if not end.extended:
         return None
-    old = end.digests | {s.digest for s in end.call.answer}
+    old = memory.digests(end) | {s.digest for s in end.call.answer}
     again = {s.digest for s in after(call.prompt.messages, end.call.prompt.messages)} - old
     best: tuple[int, End] | None = None
     for _, e in _open(memory, call):
-        later = e.digests - old
+        later = memory.digests(e) - old
         shared = len(later & again)
         if shared >= max(2, _OVERLAP * min(len(later), len(again))) and (best is None or shared >= best[0]):
             best = shared, e
@@ -48,7 +48,7 @@ def by_overlap(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] |
     head_lost = "head" in call.completeness.lost
     best: tuple[bool, float, int, End] | None = None  # it says the answer again; the share; the place
     for i, e in _open(memory, call):
-        theirs = e.digests
+        theirs = memory.digests(e)
         if not theirs:
             continue
         answer = mine & {s.digest for s in e.call.answer}
@@ -96,7 +96,7 @@ def _compacted(memory: Memory, call: Call, carried: bool, text: Text) -> End | N
             if old.prompt.messages.length < 6 or not _summed(old, call, told):
                 continue
             same_system = _digests(old.prompt.system) == _digests(call.prompt.system)
-            begins_alike = first is not None and first.digest in e.digests
+            begins_alike = first is not None and first.digest in memory.digests(e)
             if same_system and (same_hint(old, call) or begins_alike or (told and group[0] == "trace")):
                 return e
     return None

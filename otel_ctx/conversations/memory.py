@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from otel_ctx.memo import Memo
 from otel_ctx.model import Call
 
 _RECENT = 64  # open ends looked at when no history fits
@@ -21,7 +22,6 @@ class End:
     turn: int
     next: End | None = None  # the call that continued or repeated it
     void: bool = False  # more was told of the call later, and it stands at another end
-    _digests: frozenset[str] | None = field(default=None, init=False)
 
     @property
     def extended(self) -> bool:
@@ -30,13 +30,6 @@ class End:
         while end is not None and (end.void or end.call.status != "ok"):
             end = end.next
         return end is not None
-
-    @property
-    def digests(self) -> frozenset[str]:
-        """Of its messages, made when first asked for."""
-        if self._digests is None:
-            self._digests = frozenset(s.digest for s in self.call.prompt.messages if s.kind != "system")
-        return self._digests
 
 
 @dataclass(slots=True)
@@ -102,6 +95,7 @@ class Memory:
         self.by_group = _Recent(size)
         self.by_tool_call = _Recent(size)
         self.newest: deque[End] = deque(maxlen=_RECENT)
+        self._digests: Memo[End, frozenset[str]] = Memo(4 * _RECENT)
         self._agents: dict[tuple[str, str], Call] = {}
         self._above: dict[tuple[str, str], tuple[int, str]] = {}
 
@@ -157,6 +151,14 @@ class Memory:
                             del self._above[key]
                     return True
         return False
+
+    def digests(self, end: End) -> frozenset[str]:
+        """Of the messages of ``end``: kept for those that were asked for of late, as they take more than the rest."""
+        found = self._digests.get(end)
+        if found is None:
+            found = frozenset(s.digest for s in end.call.prompt.messages if s.kind != "system")
+            self._digests.put(end, found)
+        return found
 
     def last_of(self, conversation: str, agent: str) -> Call | None:
         """The last call of an agent in a conversation."""

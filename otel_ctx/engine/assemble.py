@@ -79,7 +79,7 @@ class Assembler:
         self._chains: Memo[bytes, Chain] = Memo(4096)
         self._lists = Beginnings(4096, values_written)
         self._runs = Beginnings(4096, pairs_written)
-        self._messages: Memo[tuple[bytes, int, str], tuple[Segment, ...]] = Memo(16_384)
+        self._messages: Memo[tuple[bytes, int, str], tuple[Segment, ...]] = Memo(8192)
 
     def section(self, raw: Raw | None, encoding: str) -> tuple[tuple[Segment, ...], set[Reason]]:
         """The segments of tools or of a system prompt, and what was found damaged."""

@@ -19,6 +19,7 @@ _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other 
 _ALIKE = 0.5  # of two texts that have more than this in common one is the other, changed
 _REMEMBERED = 4096
 _SECTIONS = 256
+_CHAINS = 24_576
 _NOT_TEXT = ("image", "file", "thinking")
 
 
@@ -31,12 +32,13 @@ class _Longest:
 
 
 class Evidence:
-    """``text`` gives a segment's text by its digest while it is kept."""
+    """``text`` gives a segment's text by its digest while it is kept. ``same``: of the same texts: what was found in a
+    chain holds for both."""
 
-    def __init__(self, text: Callable[[str], str | None]) -> None:
+    def __init__(self, text: Callable[[str], str | None], same: Evidence | None = None) -> None:
         self._text = text
         self._sections: Memo[int, tuple[tuple[Segment, ...], _Longest]] = Memo(_SECTIONS)
-        self._chains: Memo[bytes, _Longest] = Memo(_REMEMBERED)
+        self._chains: Memo[bytes, _Longest] = same._chains if same is not None else Memo(_CHAINS)
         self._services: Memo[str, _Longest] = Memo(_REMEMBERED)
         self._served: Memo[tuple[str, str], bool] = Memo(_REMEMBERED)
 

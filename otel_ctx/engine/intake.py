@@ -9,6 +9,7 @@ from otel_ctx.calls import Told, content_of
 from otel_ctx.context import known_model
 from otel_ctx.engine.assemble import Assembler
 from otel_ctx.engine.settings import Settings
+from otel_ctx.engine.spans import Marks
 from otel_ctx.engine.stored import with_contents
 from otel_ctx.engine.texts import Texts
 from otel_ctx.model import EMPTY_CHAIN, Chain, LogRecord, Span, Telling
@@ -26,12 +27,18 @@ class Intake:
     spans above a call, as far as they are known: a sum on one of them is no call of its own; ``traced`` the services whose
     calls have spans."""
 
-    def __init__(self, settings: Settings, parents: MutableMapping[tuple[str, str], str]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        told: MutableMapping[Key, Told],
+        parents: MutableMapping[tuple[str, str], str],
+        above: Marks,
+    ) -> None:
         self.rules: Rules = load(settings.rules_override)
         self.texts = Texts(settings.text_cap)
-        self.told: dict[Key, Told] = {}
+        self.told = told
         self.parents = parents
-        self.above: dict[tuple[str, str], None] = {}
+        self.above = above
         self.traced: dict[str, None] = {}
         self.foreign: dict[str, int] = {}
         self.spans = self.logs = 0
@@ -47,13 +54,14 @@ class Intake:
             return None
         again = (span.trace_id, span.span_id) in self.parents
         self.parents[(span.trace_id, span.span_id)] = span.parent_id
-        if (span.trace_id, span.span_id) in self.above:
-            self.above[(span.trace_id, span.parent_id)] = None
+        if span.parent_id and (span.trace_id, span.span_id) in self.above:
+            self.above.add((span.trace_id, span.parent_id))
         telling = dialects.read(span)
         if telling is not None:
             if telling.role == "call":
                 self.traced[telling.service] = None
-                self.above[(telling.trace_id, telling.parent_id)] = None
+                if telling.parent_id:
+                    self.above.add((telling.trace_id, telling.parent_id))
             return self._hear(telling)
         if not again and _looks_like_a_model(span):
             scope = span.scope_name or "(no scope)"
@@ -65,10 +73,6 @@ class Intake:
         self.logs += 1
         telling = dialects.read_log(record)
         return self._hear(telling) if telling is not None else None
-
-    def keep(self, wanted: Callable[[Told], bool]) -> None:
-        """Forget what is not wanted any more."""
-        self.told = {key: t for key, t in self.told.items() if wanted(t)}
 
     def go_on_from(self, history: Told) -> None:
         """Remember how far a thread has gone, in the place of an earlier history."""

@@ -5,7 +5,8 @@ Calls must come in the order of their starts: a figure depends on its own call a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from otel_ctx.cache import Simulator
@@ -17,6 +18,7 @@ from otel_ctx.engine.evidence import Evidence
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
 from otel_ctx.findings import CHECKS, Blame, Step, blame, unpriced_model
+from otel_ctx.memo import Memo
 from otel_ctx.model import (
     Band,
     Break,
@@ -43,25 +45,25 @@ class _Thread:
     """What a conversation has shown so far."""
 
     number: int
-    calls: list[str] = field(default_factory=list)
     base: int | None = None  # tokens that it began with
     peak: int | None = None
-    usages: list[int] = field(default_factory=list)  # of the last turns, one each
+    usages: array[int] = field(default_factory=lambda: array("q"))  # of the last turns, one each
     usages_to: int = 0  # the turn of the last of them
-    breaks: list[Break] = field(default_factory=list)
-    compactions: list[int] = field(default_factory=list)  # turns
-    services: dict[str, None] = field(default_factory=dict)
-    agents: dict[str, None] = field(default_factory=dict)
-    models: dict[str, None] = field(default_factory=dict)
+    breaks: tuple[Break, ...] = ()
+    compactions: tuple[int, ...] = ()  # turns
+    services: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
     parent: str | None = None
     gaps: int = 0
     joined: bool = False
-    last: Reading | None = None
+    last: Call | None = None
     context: Context | None = None  # of the last call whose depth is known
 
 
 class Judge:
-    """``most``: conversations that are remembered, the longest silent leaving first (None: all)."""
+    """``most``: conversations that are remembered, the longest silent leaving first (None: all). ``behind``: a judge of
+    the same calls, which comes to each of them later: what it knows of a conversation is not kept here once more."""
 
     def __init__(
         self,
@@ -70,15 +72,24 @@ class Judge:
         parents: Mapping[tuple[str, str], str],
         texts: Texts,
         most: int | None = None,
+        behind: Judge | None = None,
     ) -> None:
         self._settings = settings
         self._rules = rules
         self._texts = texts
         self._placing = Threads(parents, texts.get, size=_HISTORIES if most is None else most + most // 5)
         self._threads: dict[str, _Thread] = {}
-        self._evidence = Evidence(texts.get)
+        self._evidence: Evidence = Evidence(texts.get, behind._evidence if behind is not None else None)
         self._factors = _Factors()
-        self._cache = Simulator(rules, _HISTORIES if most is None else most + most // 5)
+        self._cache: Simulator = Simulator(
+            rules,
+            _HISTORIES if most is None else most + most // 5,
+            behind._cache if behind is not None else None,
+        )
+        self._calls: dict[str, list[str]] = {}  # of each conversation, where all are remembered
+        self._behind = behind
+        # Calls that ``behind`` has not come to -> their conversations and agents.
+        self._ahead: Memo[str, tuple[str, str]] = Memo(_HISTORIES)
         self.most = most
         self._started = 0
         self.evicted = 0
@@ -110,8 +121,7 @@ class Judge:
         )
         self._keep(thread, reading, placed)
         if any(f.kind == "compaction" for f in found):
-            thread.compactions.append(reading.turn)
-            del thread.compactions[:-_BREAKS_KEPT]
+            thread.compactions = (*thread.compactions, reading.turn)[-_BREAKS_KEPT:]
         unchecked = tuple(r for r in results if isinstance(r, NotChecked))
         return Said(reading, findings, unchecked, ignored=ignored)
 
@@ -119,23 +129,37 @@ class Judge:
         """``call`` once more, with more told of it: the calls after it see it so. None where it is too late."""
         thread = self._threads.get(was.conversation)
         last = thread.last if thread is not None else None
-        if last is None or last.call.id != was.call.id or not self._placing.forget(was.call):
+        if last is None or last.id != was.call.id or not self._placing.forget(was.call):
             return None
         self._factors.forget(was.call)
         if was.conversation == was.call.id:  # it stood alone
             del self._threads[was.conversation]
         return self.judge(call, conflicts).reading
 
+    def caught_up(self, calls: Iterable[Call]) -> None:
+        """The judge ``behind`` has come to ``calls``: what was kept here of their conversations until then may go."""
+        for span in (span for call in calls for span in call.spans):
+            id_ = f"{span.trace_id}:{span.span_id}"
+            place = self._ahead.pop(id_)
+            if place is not None:
+                thread = self._threads.get(place[0])
+                if thread is not None and thread.last is not None and thread.last.id == id_:
+                    del self._threads[place[0]]
+                self._cache.caught_up(place, id_)
+        self._cache.store.caught_up()
+
     def conversations(self) -> tuple[Conversation, ...]:
         """Those that are remembered, in the order of their first calls."""
         return tuple(
-            _conversation(id_, t) for id_, t in sorted(self._threads.items(), key=lambda item: item[1].number)
+            _conversation(id_, t, self._calls.get(id_, ()))
+            for id_, t in sorted(self._threads.items(), key=lambda item: item[1].number)
         )
 
     def bands(self) -> Mapping[tuple[str, Band], int]:
         """(service, band) -> how many of the conversations that are remembered stand there."""
         out: dict[tuple[str, Band], int] = {}
-        for t in self._threads.values():
+        behind = self._behind._threads if self._behind is not None else {}
+        for t in (behind | self._threads).values():
             if t.context is not None:
                 key = next(iter(t.services), ""), t.context.band
                 out[key] = out.get(key, 0) + 1
@@ -151,7 +175,10 @@ class Judge:
 
     def _thread(self, conversation: str) -> _Thread:
         thread = self._threads.pop(conversation, None)
-        if thread is None:
+        known = self._behind._threads.get(conversation) if self._behind is not None else None
+        if thread is None and known is not None:
+            thread = replace(known, usages=known.usages[:])
+        elif thread is None:
             self._started += 1
             thread = _Thread(self._started)
         self._threads[conversation] = thread
@@ -192,13 +219,13 @@ class Judge:
             reading,
             thread.last,
             old,
-            tuple(thread.breaks),
+            thread.breaks,
             self._texts.get,
             conflicts,
             thread.context,
             minimum=family.min_cacheable_tokens if family is not None else None,
             lookback=family.lookback_positions if family is not None else None,
-            compactions=tuple(thread.compactions),
+            compactions=thread.compactions,
         )
 
     def _keep(self, thread: _Thread, reading: Reading, placed: Placed) -> None:
@@ -207,7 +234,9 @@ class Judge:
             thread.parent = placed.parent
             thread.joined = reading.relation == "joined"
         if self.most is None:
-            thread.calls.append(call.id)
+            self._calls.setdefault(reading.conversation, []).append(call.id)
+        if self._behind is not None:
+            self._ahead.put(call.id, (reading.conversation, call.agent))
         usage = reading.context.usage
         if usage is not None and call.status == "ok":
             thread.peak = max(thread.peak or 0, usage)
@@ -219,19 +248,18 @@ class Judge:
             thread.usages_to = reading.turn
             del thread.usages[: -self._settings.limits.turns]
         if reading.break_ is not None:
-            thread.breaks.append(reading.break_)
-            del thread.breaks[:-_BREAKS_KEPT]
+            thread.breaks = (*thread.breaks, reading.break_)[-_BREAKS_KEPT:]
         if usage is not None or thread.context is None:
             thread.context = reading.context
         thread.gaps += reading.gap
-        for names, name in (
-            (thread.services, call.service),
-            (thread.agents, call.agent),
-            (thread.models, call.model),
-        ):
-            if name:
-                names[name] = None
-        thread.last = reading
+        thread.services = _with(thread.services, call.service)
+        thread.agents = _with(thread.agents, call.agent)
+        thread.models = _with(thread.models, call.model)
+        thread.last = call
+
+
+def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return names if not name or name in names else (*names, name)
 
 
 class _Factors:
@@ -293,16 +321,16 @@ def _priced(finding: Finding, blamed: Blame, cost: Cost | None) -> Finding:
     return replace(finding, usd=usd * min(1.0, finding.tokens / tokens))
 
 
-def _conversation(id_: str, t: _Thread) -> Conversation:
+def _conversation(id_: str, t: _Thread, calls: Sequence[str]) -> Conversation:
     context = t.context
     assert context is not None
     return Conversation(
         id=id_,
         parent=t.parent,
-        calls=tuple(t.calls),
-        services=tuple(t.services),
-        agents=tuple(t.agents),
-        models=tuple(t.models),
+        calls=tuple(calls),
+        services=t.services,
+        agents=t.agents,
+        models=t.models,
         usage_peak=t.peak,
         usage_last=t.usages[-1] if t.usages else None,
         limit=context.limit,

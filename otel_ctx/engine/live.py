@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
+from typing import Any
 
-from otel_ctx.calls import Folded, Made, Told, awaits_its_end, fold, history_of, own_key
-from otel_ctx.engine.intake import Intake
+from otel_ctx.calls import Folded, Made, Told, awaits_its_end, by_start, fold, history_of, own_key
+from otel_ctx.engine.intake import Intake, Key
 from otel_ctx.engine.judge import Judge
+from otel_ctx.engine.packed import Packing
 from otel_ctx.engine.settings import Settings
+from otel_ctx.engine.spans import RecentParents, RecentSpans
+from otel_ctx.engine.waiting import Waiting
 from otel_ctx.memo import Memo
 from otel_ctx.model import Band, Call, LogRecord, Said, Span, SpanRef
 
@@ -21,18 +26,11 @@ GRACE_NS = (
 )
 SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its parent has not come before
 PIECES_NS = 3_600_000_000_000  # so long a session that is put together from pieces may pause
-_PARENTS = 200_000
+_SPANS = 174_762  # spans whose parents are known: two generations that each fill a dict
+_ABOVE = 87_380  # spans that are known to stand above a call
 _REMEMBERED = 4096
-_DEFAULT = Settings(text_cap=24 * 1024 * 1024)
-
-
-class _Parents(dict[tuple[str, str], str]):
-    """The newest spans' parents; the oldest leave."""
-
-    def __setitem__(self, key: tuple[str, str], parent: str) -> None:
-        super().__setitem__(key, parent)
-        if len(self) > _PARENTS:
-            del self[next(iter(self))]
+_MADE_ANEW = ("_settings", "_made", "_packing")
+_DEFAULT = Settings(text_cap=16 * 1024 * 1024)
 
 
 class LiveEngine:
@@ -40,14 +38,16 @@ class LiveEngine:
 
     def __init__(self, settings: Settings = _DEFAULT, most: int = 10_000) -> None:
         self._settings = settings
-        self._intake = Intake(settings, _Parents())
-        self._at_first = self._judge(most)
+        self._told: Waiting[Key] = Waiting()
+        self._intake = Intake(settings, self._told, RecentParents(_SPANS), RecentSpans(_ABOVE))
         self._settled = self._judge(most)
+        self._at_first = self._judge(most, self._settled)
         self._said: Memo[str, Said] = Memo(_REMEMBERED)  # by "TRACE:SPAN" of every span that tells of a call
         self._done: Memo[str, str] = Memo(
             _REMEMBERED
         )  # the same and response ids, of calls that have settled -> a key of _said
         self._made = Made()
+        self._packing = Packing()
         self._now = 0
         # Kept where a record or a call fails, and the next feed or advance goes on behind it.
         self._new: list[Told] = []  # not said yet
@@ -92,7 +92,7 @@ class LiveEngine:
         self._heard.update(dict.fromkeys(self._unstamped, self._passed))
         self._unstamped.clear()
         early = now_unix_nano < self._due and self._passed - self._looked < SETTLE_NS
-        if not self._intake.told or (not self._changed and early):
+        if not self._told or (not self._changed and early):
             return []
         self._looked = self._passed
         return self._settle(lambda call: self._ripe(call, now_unix_nano))
@@ -122,7 +122,7 @@ class LiveEngine:
 
     def state(self) -> dict[str, object]:
         """What it knows, the live objects themselves: to be written at once. References to ``outside`` are not followed."""
-        return {name: value for name, value in vars(self).items() if name not in ("_settings", "_made")}
+        return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
 
     def restore(self, state: Mapping[str, object]) -> None:
         """Go on from a state that was written, where its references lead to ``outside`` of this engine."""
@@ -149,8 +149,9 @@ class LiveEngine:
 
     # ---- at first
 
-    def _judge(self, most: int) -> Judge:
-        return Judge(self._settings, self._intake.rules, self._intake.parents, self._intake.texts, most)
+    def _judge(self, most: int, behind: Judge | None = None) -> Judge:
+        intake = self._intake
+        return Judge(self._settings, intake.rules, intake.parents, intake.texts, most, behind)
 
     def _fold(self, told: list[Told]) -> Folded:
         intake = self._intake
@@ -163,17 +164,20 @@ class LiveEngine:
             intake.traced,
             whole=False,
             made=self._made,
+            elsewhere=self._told.sums_like(told),
         )
 
     def _around(self, fresh: list[Told]) -> list[Told]:
-        """What was told of requests at the same time, in the same traces or still without an answer: more than that cannot be
-        the same call."""
+        """What may have to do with ``fresh``; where that is not known, what was told of requests at the same time, in the
+        same traces or still without an answer: more than that cannot be the same call."""
+        if self._told.is_local:
+            return self._told.near(fresh)
         start = min(t.telling.start_unix_nano for t in fresh)
         end = max(t.telling.end_unix_nano for t in fresh)
         traces = {t.telling.trace_id for t in fresh}
         return [
             t
-            for t in self._intake.told.values()
+            for t in self._told.values()
             if t.telling.trace_id in traces
             or awaits_its_end(t)
             or (t.telling.start_unix_nano <= end and t.telling.end_unix_nano >= start)
@@ -257,28 +261,63 @@ class LiveEngine:
         return not call.parent_id or (call.trace_id, call.parent_id) in self._intake.parents
 
     def _settle(self, ripe: Callable[[Call], bool]) -> list[Said]:
-        folded = self._fold(list(self._intake.told.values()))
-        done: set[str] = set()
+        """Close calls in the order of their starts, up to the first that waits: those that started later wait for it, as a
+        figure depends on what came before. Of what was told only what may start earlier than that one is looked at."""
+        popped: list[Told] = []
+        seen: dict[Told, None] = {}
+        calls: list[tuple[tuple[Any, ...], Call, Folded]] = []  # a heap
+        closed: dict[str, Call] = {}
+        folds: list[tuple[list[Told], Folded]] = []
+        histories: list[Told] = []
         try:
-            for call in folded.calls:
+            while True:
+                while (start := self._told.first_start()) is not None and (
+                    not calls or start <= calls[0][1].start_unix_nano
+                ):
+                    first = self._told.pop_first()
+                    popped.append(first)
+                    if first in seen:
+                        continue
+                    near = self._told.near([first])
+                    seen |= dict.fromkeys(near)
+                    folded = self._fold(near)
+                    folds.append((near, folded))
+                    for call in folded.calls:
+                        heappush(calls, (by_start(call), call, folded))
+                if not calls:
+                    break
+                _, call, folded = calls[0]
                 if not ripe(call):
                     waits = GRACE_NS if self._now - call.end_unix_nano < GRACE_NS else SETTLE_NS
                     self._due = call.end_unix_nano + waits
-                    break  # those that started later wait for it: a figure depends on what came before
-                done.add(call.id)
-                self._close(call)
+                    break
+                heappop(calls)
+                closed[call.id] = call
                 if call.id in folded.threads:
-                    self._intake.go_on_from(history_of(call, folded.threads[call.id]))
-                at_first = self._said_of(call)
-                settled = self._settled.judge(call, folded.conflicts.get(call.id, ()))
-                self._out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
+                    histories.append(history_of(call, folded.threads[call.id]))
+                self._settle_one(call, folded.conflicts.get(call.id, ()))
         finally:
-            self._intake.keep(lambda t: folded.call_of(t) not in done and not self._stale(t))
-            self._made.keep(set(self._intake.told.values()))
-            waiting = {t.id for t in self._intake.told.values()}
-            self._heard = {id_: at for id_, at in self._heard.items() if id_ in waiting}
+            self._at_first.caught_up(closed.values())
+            gone = [
+                t for near, folded in folds for t in near if folded.call_of(t) in closed or self._stale(t)
+            ]
+            self._told.forget(gone)
+            self._told.put_back(popped)
+            for history in histories:
+                self._intake.go_on_from(history)
+            self._made.forget(gone)
+            for t in gone:
+                if not self._told.has_span(t):
+                    self._heard.pop(t.id, None)
         self._changed = False
         return self._taken()
+
+    def _settle_one(self, call: Call, conflicts: Iterable[str]) -> None:
+        self._close(call)
+        at_first = self._said_of(call)
+        settled = self._settled.judge(call, tuple(conflicts))
+        self._packing.pack(call.prompt.messages)
+        self._out.append(replace(settled, usage_later=at_first is not None and at_first.usage_later))
 
     def _close(self, call: Call) -> None:
         for ref in _own(call):
@@ -296,8 +335,9 @@ class LiveEngine:
         if not late:
             return
         self.late += len(late)
+        gone = [t for t in self._new if t.telling.role != "piece" and _ref(t) in late]
         self._new = [t for t in self._new if _ref(t) not in late]
-        self._intake.keep(lambda t: _ref(t) not in late or t.telling.role == "piece")
+        self._told.forget(gone)
         for ref, t in late.items():
             call_id = self._done.get(ref) or self._done.get(t.telling.response_id)
             known = self._said.get(call_id or "")

@@ -25,7 +25,7 @@ class Engine:
 
     def __init__(self, settings: Settings = _DEFAULT) -> None:
         self._settings = settings
-        self._intake = Intake(settings, {})
+        self._intake = Intake(settings, {}, {}, set())
 
     def feed(self, spans: Iterable[Span] = (), logs: Iterable[LogRecord] = ()) -> None:
         """Take records in. A span or record that came before is known by its ids and counted once."""

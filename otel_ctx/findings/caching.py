@@ -118,7 +118,7 @@ def behind(step: Step) -> Iterator[Finding]:
 def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
     """``how``: which of the words, where a cause has several."""
     words, call = _said()[f"{how}{cause}"], step.call
-    before = step.previous.call if step.previous is not None else None
+    before = step.previous
     rule = step.minimum
     values = {
         "model": call.model,

@@ -11,7 +11,7 @@ from otel_ctx.model import Break, Call, Context, Finding, NotChecked, Reading, S
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """``previous`` is the reading of the conversation's turn before; ``compared`` the call whose prompt this one should
+    """``previous`` is the conversation's call before; ``compared`` the call whose prompt this one should
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
     first; ``text`` gives a segment's text by its digest while it is kept; ``sum_conflicts`` are the contradictions between
     the call's numbers and the sums that agent spans above it write; ``before`` is how full the window was when that was
@@ -19,7 +19,7 @@ class Step:
     ``compactions`` are the turns of the conversation at which its history was replaced before."""
 
     reading: Reading
-    previous: Reading | None
+    previous: Call | None
     compared: Call | None
     breaks: Sequence[Break]
     text: Callable[[str], str | None]

@@ -158,7 +158,7 @@ class LiveSettings:
     exporter."""
     conversations: int = _setting(10_000, _count, "a number from 1 on")
     """Conversations that are remembered; beyond it the least recently used leave."""
-    kept_characters: int = _setting(24 * 1024 * 1024, _room, "a number from 0 on")
+    kept_characters: int = _setting(16 * 1024 * 1024, _room, "a number from 0 on")
     """Characters of prompts that are held in memory, to find the place where a prompt broke. None leaves it."""
     tokenizer: str | None = _setting(None, _tokenizer, "splintr, toktok, tiktoken or bytes, and installed")
     """What counts tokens. None: the best that is installed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -40,11 +40,11 @@ class Chain:
     """
 
     base: Chain | None
-    new: tuple[Segment, ...]
+    new: Sequence[Segment]
     length: int
     messages: int  # how many messages of the source they came from
     key: bytes
-    marks: tuple[bytes, ...]
+    marks: Sequence[bytes]
     tokens_by_kind: tuple[int, ...]  # in the order of KINDS
     bytes: int
     first: Segment | None  # that is not of the system prompt

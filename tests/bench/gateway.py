@@ -2,7 +2,7 @@
 a Collector that passes on; and its memory with 10,000 live conversations.
 
 CPU time of the gateway's own process, of Linux' ``/proc``: the client and the receiver behind it run elsewhere, and what else
-the machine does hardly counts. ``--minutes 30`` is the long run of the memory.
+the machine does hardly counts. ``--only memory --minutes 30 --rate 200 --life 12`` is the long run of the memory.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import argparse
 import json
 import os
 import random
+import re
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
@@ -37,14 +40,19 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Traffic:
-    """Conversations of which each call sends ``size`` bytes, ``new`` of them new; batches of about 2 MB."""
+    """Conversations of which each call sends ``size`` bytes, ``new`` of them new; batches of about 2 MB. ``most``: turns of
+    one; then another begins in its place. At the start they are as old as they come."""
 
-    def __init__(self, size: int, new: int, conversations: int, words: int = 24) -> None:
+    def __init__(self, size: int, new: int, conversations: int, most: int | None = None) -> None:
         r = random.Random(size)
-        self._r, self._new, self._words = r, new, words
-        self._said = [[self._message("user", max(size - new, 1))] for _ in range(conversations)]
-        self._turn = 0
+        self._r, self._size, self._new, self._most = r, size, new, most
+        self._said = [self._first() for _ in range(conversations)]
+        self._left = [r.randint(1, most) if most else 0 for _ in range(conversations)]
+        self._at = 0
         self.per_batch = max(1, 2_000_000 // size)
+
+    def _first(self) -> list[dict[str, Any]]:
+        return [self._message("user", max(self._size - self._new, 1))]
 
     def _text(self, size: int) -> str:
         return " ".join(self._r.choices(WORDS, k=max(1, size // 7)))
@@ -53,11 +61,17 @@ class Traffic:
         return {"role": role, "parts": [{"type": "text", "content": self._text(size)}]}
 
     def turn(self, now: int) -> Iterator[tuple[bytes, int]]:
-        """The next call of each conversation, in batches: (request, spans)."""
-        self._turn += 1
+        """The next call of each conversation, in batches: (request, spans). It starts at ``now``, or when the one before has
+        ended."""
+        now = self._at = max(now, self._at + 2 * SECOND)
         batch = ExportTraceServiceRequest()
         spans = None
         for n, said in enumerate(self._said):
+            if self._most:
+                if not self._left[n]:
+                    said = self._said[n] = self._first()
+                    self._left[n] = self._most
+                self._left[n] -= 1
             if spans is None:
                 group = batch.resource_spans.add()
                 group.resource.attributes.add(key="service.name").value.string_value = "bench"
@@ -162,11 +176,12 @@ def per_core(process: subprocess.Popen[str], port: str, traffic: Traffic, spans:
     """Spans a second of CPU time."""
     with grpc.insecure_channel(f"127.0.0.1:{port}", ANY) as channel:
         export = channel.unary_unary(EXPORT)
-        for body, _ in traffic.turn(time.time_ns()):  # what is known from then on is not new
+        then = time.time_ns() - 3600 * SECOND  # they settle at once: all that is done for a call is measured
+        for body, _ in traffic.turn(then):  # what is known from then on is not new
             export(body, timeout=120)
         begun, sent = cpu(process), 0
         while sent < spans:
-            for body, n in traffic.turn(time.time_ns()):
+            for body, n in traffic.turn(then):
                 export(body, timeout=120)
                 sent += n
         return sent / (cpu(process) - begun)
@@ -192,31 +207,63 @@ def speed(port: str, folder: Path) -> None:
 # ---- memory
 
 
-def held(port: str, conversations: int, minutes: float, turns: int) -> None:
-    """Resident memory over the idle process, while ``conversations`` go on and none is forgotten."""
-    with gateway(port) as (process, at), grpc.insecure_channel(f"127.0.0.1:{at}", ANY) as channel:
+def held(port: str, conversations: int, minutes: float, turns: int, rate: float, life: int | None) -> None:
+    """Resident memory over the idle process, while ``conversations`` go on: none ends, or each after ``life`` turns.
+    ``rate``: spans a second at most."""
+    metrics = f"127.0.0.1:{free_port()}"
+    with (
+        gateway(port, "--admin", metrics) as (process, at),
+        grpc.insecure_channel(f"127.0.0.1:{at}", ANY) as channel,
+    ):
         export = channel.unary_unary(EXPORT)
         idle = memory(process)
-        traffic = Traffic(2_000, 120, conversations)
+        traffic = Traffic(2_000, 120, conversations, life)
+        if rate:
+            traffic.per_batch = min(traffic.per_batch, 100)
         begun = time.monotonic()
-        turn = 0
+        turn = sent = 0
         while turn < turns or time.monotonic() - begun < minutes * 60:
             turn += 1
-            for body, _ in traffic.turn(time.time_ns() - 40 * SECOND):
+            for body, n in traffic.turn(time.time_ns() - 40 * SECOND):
                 export(body, timeout=120)
+                sent += n
+                if rate:
+                    time.sleep(max(0.0, begun + sent / rate - time.monotonic()))
             over = memory(process) - idle
             took = time.monotonic() - begun
             print(
-                f"gateway {conversations:,} conversations, turn {turn}, {took:.0f} s: {over:,.0f} MB over {idle:,.0f}",
+                f"gateway {conversations:,} conversations, turn {turn}, {took:.0f} s: {over:,.0f} MB over {idle:,.0f}, "
+                f"{sent:,} spans, {analysed(metrics):,} of them analysed, {cpu(process):.0f} s of CPU",
                 flush=True,
             )
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def analysed(admin: str) -> int:
+    """Spans, by the gateway's own word."""
+    with urllib.request.urlopen(f"http://{admin}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    return round(
+        sum(
+            float(n) for n in re.findall(r'otelctx_self_spans_total{[^}]*result="analysed"[^}]*} (\S+)', text)
+        )
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=0, help="so long the memory is watched")
     parser.add_argument("--conversations", type=int, default=10_000)
-    parser.add_argument("--turns", type=int, default=3, help="turns of each conversation at least")
+    parser.add_argument("--turns", type=int, default=6, help="turns of each conversation at least")
+    parser.add_argument(
+        "--rate", type=float, default=0, help="spans a second at most (0: as fast as it goes)"
+    )
+    parser.add_argument("--life", type=int, help="turns after which a conversation ends and another begins")
     parser.add_argument("--only", choices=("speed", "memory"))
     parser.add_argument("--sink", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -230,7 +277,7 @@ def main(arguments: list[str] | None = None) -> None:
         if given.only != "memory":
             speed(port.strip(), Path(folder))
         if given.only != "speed":
-            held(port.strip(), given.conversations, given.minutes, given.turns)
+            held(port.strip(), given.conversations, given.minutes, given.turns, given.rate, given.life)
 
 
 if __name__ == "__main__":

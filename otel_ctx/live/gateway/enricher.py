@@ -29,7 +29,7 @@ IDLE = 3600.0  # s after which a tenant may make room for another
 class _Arrived(NamedTuple):
     proto: Any
     key: Key
-    id: bytes  # as ``delivered`` knows it
+    id: int  # as ``delivered`` knows it
 
 
 @dataclass(slots=True, eq=False)

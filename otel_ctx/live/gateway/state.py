@@ -34,7 +34,7 @@ from otel_ctx.conversations.memory import End
 from otel_ctx.findings.window import is_too_long
 from otel_ctx.model import Call, Chain, Finding, Telling
 
-_MAGIC = b"otelctx state 1\n"
+_MAGIC = b"otelctx state 2\n"
 _NAME = "gateway.state"
 _LINKED: tuple[type, ...] = (Chain, End)
 """Each refers to the one before it, thousands deep: they are written one after the other, not one inside the other."""
