@@ -1,8 +1,8 @@
 """Has what the end-to-end tests run: `python tests/e2e/servers/build.py` prints its folder.
 
 The Collector, Jaeger and Alertmanager are built from their Go modules (`otelcol/` …: about two, eight and two minutes of CPU,
-once); Prometheus, promtool and jsonnet are unpacked from Debian's packages, never installed, or taken from the PATH; where there
-is a Node, npm installs what `js_agent/package-lock.json` says. All goes into `$OTELCTX_E2E_CACHE` (default
+once); Prometheus, promtool and jsonnet are unpacked from Debian's packages, never installed, or taken from the PATH; where
+Node is, npm installs what `js_agent/package-lock.json` says. All goes into `$OTELCTX_E2E_CACHE` (default
 `~/.cache/otelctx-e2e`), under a name made of the sources: a second run does nothing.
 """
 
