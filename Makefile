@@ -49,7 +49,7 @@ fuzz: $(DEV) $(SELF) $(FUZZER)  ## look for inputs that hurt (DURATION=600 secon
 	PYTHONPATH=.:$(VENV)/fuzzer $(BIN)/python -m tests.fuzz.run --seconds $(DURATION) --workers $(WORKERS) $(FUZZ_ARGS)
 
 # The servers are built once, into $$OTELCTX_E2E_CACHE (default ~/.cache/otelctx-e2e): needs Go, and Debian's apt-get or
-# prometheus, promtool and jsonnet on the PATH.
+# prometheus, promtool and jsonnet on the PATH. Without Node and npm the JavaScript agent's tests are skipped.
 e2e: $(DEV) $(SELF)  ## real Collector, Jaeger, Prometheus, Alertmanager (PYTEST_ARGS="-k alerts")
 	@$(BIN)/python tests/e2e/servers/build.py
 	$(BIN)/python -m pytest -m servers -o faulthandler_timeout=600 tests/e2e $(PYTEST_ARGS)

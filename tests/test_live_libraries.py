@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +21,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 from otel_ctx import Engine, read
-from otel_ctx.engine import LiveEngine
-from otel_ctx.model import Reading, Said, Span
-from otel_ctx.outputs.attributes import EVENT, attributes, link
-from otel_ctx.outputs.metrics import records
+from otel_ctx.model import Reading, Span
+from otel_ctx.outputs.attributes import EVENT
 from tests.live_apps.libraries import LIBRARIES
 from tests.live_apps.vendors import VENDORS
 from tests.otlp_receiver import OtlpReceiver
 from tests.provider_stub import ProviderStub
+from tests.said import Ours, counted, said_of
 
 ROOT = Path(__file__).parent.parent
 WAYS = ("before", "after", "simple", "pipeline", "installed", "wrapped")
@@ -92,10 +90,6 @@ def changed(arrived: Sent, plain: Sent) -> list[str]:
     return sorted(keys) or ["no attribute"]
 
 
-Ours = tuple[dict[str, Any], tuple[str, ...], list[tuple[str, str]]]
-"""Attributes, kinds of the findings' events, ids of the links."""
-
-
 def ours(enriched: ProtoSpan, plain: ProtoSpan) -> Ours:
     added = {a.key: value(a.value) for a in enriched.attributes if a.key.startswith("otelctx.")}
     events = [{a.key: a.value.string_value for a in e.attributes} for e in enriched.events if e.name == EVENT]
@@ -109,32 +103,6 @@ def value(any_value: Any) -> Any:
     if kind == "array_value":
         return tuple(value(each) for each in any_value.array_value.values)
     return getattr(any_value, kind)
-
-
-# ---- what a dump of the same spans says
-
-
-def said_of(reading: Reading, role: Any) -> Ours:
-    figures: dict[str, Any] = dict(attributes(Said(reading, (), ()), role))
-    if role != "primary":
-        return figures, (), []
-    if reading.findings:
-        figures["otelctx.findings"] = reading.findings
-    to = link(reading)
-    return figures, reading.findings, [] if to is None else [to]
-
-
-def counted(spans: list[Span]) -> Counter[tuple[str, str]]:
-    """(metric, attributes as JSON) -> what the calls add to it, each finding once a conversation."""
-    engine, totals, found = LiveEngine(), Counter[tuple[str, str]](), set()
-    for said, first in [*((s, True) for s in engine.feed(spans)), *((s, False) for s in engine.drain())]:
-        for name, amount, labels in records(said, first=first):
-            finding = (said.reading.conversation, labels.get("kind"))
-            if name == "otelctx.findings" and finding in found:
-                continue
-            found.add(finding)
-            totals[name, json.dumps(labels, sort_keys=True)] += amount
-    return totals
 
 
 # ---- one way in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -113,6 +114,17 @@ def test_the_lock_names_no_index(name: str) -> None:
 
     assert "://" not in text
     assert not re.search(r"^\s*-", re.sub(r"^    --hash=.*$", "", text, flags=re.MULTILINE), re.MULTILINE)
+
+
+def test_the_lock_of_the_javascript_agent_pins_every_file_and_names_no_index() -> None:
+    folder = ROOT / "tests/e2e/js_agent"
+    lock = json.loads((folder / "package-lock.json").read_bytes())["packages"]
+    asked = json.loads((folder / "package.json").read_bytes())["dependencies"]
+
+    root = lock.pop("")
+    assert root["dependencies"] == asked
+    assert {name: lock[f"node_modules/{name}"]["version"] for name in asked} == asked
+    assert all(each["integrity"].startswith("sha512-") and "resolved" not in each for each in lock.values())
 
 
 def test_the_locks_agree() -> None:

@@ -260,6 +260,27 @@ def test_a_session_of_responses_with_its_history_on_the_server(
         client.responses.create(**{**asked, "previous_response_id": "resp_unknown"})
 
 
+def test_an_item_that_is_referred_to_counts_as_what_it_stands_for(
+    stub: ProviderStub, client: openai.OpenAI
+) -> None:
+    first = client.responses.create(**RESPONSES)
+    results: Any = [
+        {"type": "function_call_output", "call_id": item.call_id, "output": "42"} for item in first.output
+    ]
+    said: Any = RESPONSES["input"]
+    sent = client.responses.create(**{**RESPONSES, "input": [*said, *first.output, *results]})
+    named: Any = [{"type": "item_reference", "id": item.id} for item in first.output]
+    referred = client.responses.create(**{**RESPONSES, "input": [*said, *named, *results]})
+
+    assert sent.usage is not None
+    assert referred.usage is not None
+    assert referred.usage.input_tokens == sent.usage.input_tokens
+    assert referred.output_text == sent.output_text
+    unknown: Any = [{"type": "item_reference", "id": "msg_unknown"}]
+    with pytest.raises(openai.BadRequestError, match="malformed request"):
+        client.responses.create(**{**RESPONSES, "input": [*said, *unknown]})
+
+
 def test_a_client_tries_again(stub: ProviderStub, client: openai.OpenAI) -> None:
     stub.fail_next(429)
     asked: Any = CHAT

@@ -58,6 +58,7 @@ READERS: tuple[Reader, ...] = (
     generic.read,
 )
 
+# Each goes by the name of a record: who has many of them need not read those without one.
 LOG_READERS: tuple[Callable[[LogRecord], Telling | None], ...] = (
     claude_code_bodies.read_log,
     claude_code.read_log,

@@ -45,6 +45,10 @@ def id_of_bytes(raw: bytes, size: int) -> str:
     return "" if text == _ZEROS[size] else text
 
 
+EVENT_NAMES = frozenset(("event.name", "event_name"))
+"""Attributes of a log record that hold its name, where it has no field for it."""
+
+
 def event_name(name: str, attributes: Mapping[str, Any]) -> str:
     """The name of a log record: its own, else the attribute that OpenTelemetry or litellm keeps it in."""
     name = name or attributes.get("event.name") or attributes.get("event_name") or ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
-from otel_ctx.inputs.fields import SPAN_ID, TRACE_ID, event_name, id_of_bytes
+from otel_ctx.inputs.fields import EVENT_NAMES, SPAN_ID, TRACE_ID, event_name, id_of_bytes
 from otel_ctx.inputs.interface import LONGEST, OVERLONG, BytesFormat, Records, Skipped
 from otel_ctx.model import Event, Link, LogRecord, Span
 
@@ -227,6 +227,11 @@ def span_of(
         dropped_events=span.dropped_events_count,
         where=where,
     )
+
+
+def is_event(record: ProtoLogRecord) -> bool:
+    """Whether it has a name at all. Log lines have none, and content is never in one: they need not be read."""
+    return bool(record.event_name) or not EVENT_NAMES.isdisjoint([a.key for a in record.attributes])
 
 
 def log_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from typing import Any, Self
 
 import yaml
 
-from tests.e2e.servers.build import have
+from tests.e2e.servers.build import JS_AGENT, have
 from tests.monitoring import CONFIG, ROOT
 
 _PATIENCE = 60.0  # seconds for a server to come up, or for what is to happen
@@ -220,6 +221,12 @@ class Stack:
         self.start("gateway", command, f"http://127.0.0.1:{admin}/readyz", PYTHON)
         return Gateway(grpc, http, admin)
 
+    def through_the_gateway(self) -> tuple[Jaeger, Gateway, Collector]:
+        """Apps send to the Collector, which sends through the gateway and on to Jaeger."""
+        jaeger, enriched = self.jaeger(), free_port()
+        gateway = self.gateway(forward=enriched)
+        return jaeger, gateway, self.collector(jaeger=jaeger.otlp, gateway=gateway.grpc, enriched=enriched)
+
     def prometheus(
         self, jobs: Mapping[str, int], rules: str = "", alertmanager: int | None = None
     ) -> Prometheus:
@@ -280,6 +287,22 @@ class Stack:
         return self.start(
             name, [sys.executable, "-m", "tests.e2e.agent", stub, *options], environment=environment
         )
+
+    def js_agent(self, name: str, stub: str, otlp_http: int, scene: Mapping[str, Any]) -> Running:
+        """`js_agent/agent.mjs`, sending to a Collector. From a copy beside the packages: node looks for them there."""
+        folder = self.folder / name
+        folder.mkdir()
+        shutil.copy(JS_AGENT / "agent.mjs", folder)
+        (folder / "node_modules").symlink_to(have("node_modules"))
+        (folder / "scene.json").write_text(json.dumps(scene), "utf-8")
+        environment = {
+            "OTEL_SERVICE_NAME": "shop-js",
+            "OTEL_RESOURCE_ATTRIBUTES": f"service.instance.id={name}",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{otlp_http}",
+            "OTEL_BSP_SCHEDULE_DELAY": "200",
+        }
+        command = ["node", folder / "agent.mjs", stub, folder / "scene.json"]
+        return self.start(name, command, environment=environment)
 
 
 PYTHON = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "cli")))}

@@ -14,7 +14,6 @@ import pytest
 
 from otel_ctx_cli.monitoring.rules import Place, prometheus_yaml
 from tests.e2e.stack import Alertmanager, Prometheus, Stack, until
-from tests.e2e.test_stack import through_the_gateway
 from tests.provider_stub import ProviderStub
 
 pytestmark = pytest.mark.servers
@@ -62,7 +61,7 @@ def ever_fired(prometheus: Prometheus, since: float) -> set[str]:
 def test_a_bad_deploy_is_told_of_until_it_is_rolled_back(tmp_path: Path, record_property: Any) -> None:
     start = time.time()
     with ProviderStub() as stub, Stack(tmp_path) as stack:
-        _, gateway, collector = through_the_gateway(stack)
+        _, gateway, collector = stack.through_the_gateway()
         alertmanager = stack.alertmanager()
         prometheus = stack.prometheus(
             {"otelctx": gateway.admin}, faster(prometheus_yaml(Place())), alertmanager.port

@@ -18,21 +18,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from otel_ctx import Engine, read
 from otel_ctx.model import Reading, Span
-from otel_ctx.outputs.attributes import EVENT
 from otel_ctx.outputs.metrics import METRICS, prometheus_name
 from otel_ctx_cli.main import main
 from otel_ctx_cli.monitoring.rules import Place, prometheus_yaml
-from tests.e2e.stack import Collector, Gateway, Jaeger, Prometheus, Stack, free_port, until
+from tests.e2e.comparing import analysed, check, check_others, early, in_jaeger, read_dump
+from tests.e2e.stack import Collector, Jaeger, Prometheus, Stack, until
 from tests.monitoring import annotation_queries, filled, panel_queries, rule_queries, variable_queries
 from tests.provider_stub import ProviderStub, Request
-from tests.test_live_libraries import counted, said_of
+from tests.said import counted
 
 pytestmark = pytest.mark.servers
 
 RULES = prometheus_yaml(Place()).replace("interval: 1m", "interval: 1s")
-_PROVISIONAL = "otelctx.provisional"
 GATEWAY = "otelctx"  # the job that scrapes it
 _SETTLING = 90.0  # seconds: a call without a root settles 30 s after its end
 
@@ -55,16 +53,6 @@ class Run:
         return [span for part in self.seen for span in part]
 
 
-def read_dump(path: Path) -> list[Span]:
-    return [span for batch in read([path]) for span in batch.spans]
-
-
-def analysed(spans: list[Span]) -> tuple[Reading, ...]:
-    engine = Engine()
-    engine.feed(spans)
-    return engine.close().readings
-
-
 def by_process(spans: list[Span]) -> list[list[Span]]:
     """What each process of an app saw: it does not know what the others have in the provider's cache."""
     found: dict[Any, list[Span]] = {}
@@ -85,7 +73,7 @@ _CALLS = 9 * 8  # sessions, and calls of each
 @pytest.fixture(scope="module")
 def gateway_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     with ProviderStub() as stub, Stack(tmp_path_factory.mktemp("gateway")) as stack:
-        jaeger, gateway, collector = through_the_gateway(stack)
+        jaeger, gateway, collector = stack.through_the_gateway()
         prometheus = stack.prometheus({GATEWAY: gateway.admin, "collector": collector.metrics}, RULES)
         yield from running(stack, stub, jaeger, collector, prometheus, job=GATEWAY)
 
@@ -105,12 +93,6 @@ def run(request: pytest.FixtureRequest) -> Run:
     """Where the analysis takes place."""
     made: Run = request.getfixturevalue(f"{request.param}_run")
     return made
-
-
-def through_the_gateway(stack: Stack) -> tuple[Jaeger, Gateway, Collector]:
-    jaeger, enriched = stack.jaeger(), free_port()
-    gateway = stack.gateway(forward=enriched)
-    return jaeger, gateway, stack.collector(jaeger=jaeger.otlp, gateway=gateway.grpc, enriched=enriched)
 
 
 def running(
@@ -151,96 +133,17 @@ def test_every_call_is_in_the_dump_once(run: Run) -> None:
     assert {r.call.provider for r in run.readings} == {"openai", "anthropic"}
 
 
-def in_jaeger(jaeger: Jaeger, spans: list[Span]) -> dict[tuple[str, str], dict[str, Any]]:
-    wanted = {(s.trace_id, s.span_id) for s in spans}
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def all_there() -> bool:
-        for trace_id in {t for t, s in wanted if (t, s) not in found}:
-            found.update(((trace_id, s["spanID"]), s) for s in jaeger.spans(trace_id) or ())
-        return found.keys() >= wanted
-
-    until(all_there, f"{len(wanted)} spans in Jaeger")
-    assert found.keys() == wanted
-    return found
-
-
-def tags(span: dict[str, Any]) -> dict[str, Any]:
-    """Ours. Jaeger shows an array as its JSON."""
-    out = {}
-    for tag in span["tags"]:
-        if tag["key"].startswith("otelctx."):
-            value = tag["value"]
-            is_array = tag["type"] == "string" and str(value).startswith("[")
-            assert tag["key"] not in out, f"{tag['key']} is there twice"
-            out[tag["key"]] = tuple(json.loads(value)) if is_array else value
-    return out
-
-
 def test_jaeger_has_every_span_with_what_the_dump_says_of_it(run: Run) -> None:
-    """But for calls of which a span had to leave before all was known of them, and which say so."""
     found = in_jaeger(run.jaeger, run.spans)
-    wrong = {
-        reading.call.id: faults for reading in run.readings if (faults := list(differing(reading, found)))
-    }
-
-    assert {call: faults for call, faults in wrong.items() if call not in early(run)} == {}
-    assert len(wrong) <= _CALLS / 8
-    for reading in run.readings:
-        of_call = [tags(found[ref.trace_id, ref.span_id]) for ref in reading.call.spans]
-        assert all("otelctx.call.role" in each for each in of_call)
-        assert sum("otelctx.context.usage" in each for each in of_call) == 1, "one span has the figures"
-
-
-def differing(reading: Reading, found: dict[tuple[str, str], dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
-    """What Jaeger has of a call and the dump says otherwise: attributes, findings' events, links."""
-    for ref in reading.call.spans:
-        figures, kinds, links = said_of(reading, ref.role)
-        span = found[ref.trace_id, ref.span_id]
-        got = tags(span)
-        for each in (got, figures):
-            each.pop(_PROVISIONAL, None)
-        events = [{f["key"]: f["value"] for f in log["fields"]} for log in span["logs"]]
-        told = tuple(dict.fromkeys(e["otelctx.finding.kind"] for e in events if e.get("event") == EVENT))
-        follows = [(r["traceID"], r["spanID"]) for r in span["references"] if r["refType"] == "FOLLOWS_FROM"]
-        if not _alike(got, figures):
-            yield "attributes", got, figures
-        if told != kinds:
-            yield "events", told, kinds
-        if follows != links:
-            yield "links", follows, links
-
-
-def early(run: Run) -> set[str]:
-    """Calls of which a span left as provisional."""
-    found = in_jaeger(run.jaeger, run.spans)
-    return {
-        reading.call.id
-        for reading in run.readings
-        if any(tags(found[ref.trace_id, ref.span_id]).get(_PROVISIONAL) for ref in reading.call.spans)
-    }
-
-
-def _alike(got: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    return got.keys() == wanted.keys() and all(
-        got[k] == (pytest.approx(v) if isinstance(v, float) else v) for k, v in wanted.items()
-    )
-
-
-def test_spans_that_tell_of_no_call_are_as_they_were(run: Run) -> None:
-    found = in_jaeger(run.jaeger, run.spans)
-    calls = {(ref.trace_id, ref.span_id) for r in run.readings for ref in r.call.spans}
-    others = [span for key, span in found.items() if key not in calls]
-
-    assert others
-    assert all(not tags(span) and not span["logs"] for span in others)
+    assert len(check(found, run.readings)) <= _CALLS / 8
+    check_others(found, run.readings)
 
 
 # ---- Prometheus
 
 
 def test_the_numbers_are_those_of_the_dump(run: Run) -> None:
-    late = _SAID_FIRST if early(run) else set()
+    late = _SAID_FIRST if early(in_jaeger(run.jaeger, run.spans), run.readings) else set()
     assert {key: both for key, both in uncounted(run).items() if key[0] not in late} == {}
     for provider in ("openai", "anthropic"):
         calls = sum(reading.call.provider == provider for reading in run.readings)

@@ -26,6 +26,7 @@ class Responses:
 
     def __init__(self) -> None:
         self._histories: dict[str, list[Json]] = {}  # response id -> all items up to and with its own
+        self._said: dict[str, Json] = {}  # item id -> the item of an answer
 
     def serves(self, path: str) -> bool:
         return path.endswith("/responses")
@@ -58,6 +59,7 @@ class Responses:
     def response(self, answer: Answer, body: Json) -> dict[str, Any]:
         usage, output = answer.usage, _output(answer)
         self._histories[f"resp_{answer.id}"] = [*self._items(body), *output]
+        self._said |= {item["id"]: item for item in output}
         return {
             "id": f"resp_{answer.id}",
             "object": "response",
@@ -96,16 +98,22 @@ class Responses:
         )
 
     def _items(self, body: Json) -> list[Json]:
-        """The conversation: what is on the server, then what came. KeyError: no such response."""
+        """The conversation: what is on the server, then what came, with what it refers to. KeyError: no such response
+        or item."""
         sent = body["input"]
         if isinstance(sent, str):
             sent = [{"role": "user", "content": sent}]
         previous = body.get("previous_response_id")
-        return [*(self._histories[previous] if previous else ()), *sent]
+        came = [self._said[item["id"]] if item.get("type") == "item_reference" else item for item in sent]
+        return [*(self._histories[previous] if previous else ()), *came]
 
 
 def _item_text(item: Json) -> str:
-    """As it is counted: without ids, which the model never sees."""
+    """As it is counted: what Chat Completions counts of the same message. Ids the model never sees."""
+    if item.get("type") == "function_call":
+        return "assistant\n" + compact({key: item[key] for key in ("name", "arguments")})
+    if "output" in item or "content" in item:
+        return f"{item.get('role', 'tool')}\n{text_of(item)}"
     return compact({key: value for key, value in item.items() if key not in ("id", "status")})
 
 

@@ -16,7 +16,12 @@ from google.rpc import error_details_pb2, status_pb2
 OK, CANCELLED, UNKNOWN, INVALID, LATE, _NOT_FOUND, _EXISTS, DENIED, EXHAUSTED = range(9)
 ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS, UNAUTHENTICATED = range(10, 17)
 
+FAULT = "a fault of the gateway"
 _AGAIN = frozenset((CANCELLED, LATE, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS))
+# Of what a receiver says, as much as gRPC carries: what is beyond is lost, and with it the code.
+_WORDS = 300  # characters
+_DETAILS = 2048  # bytes
+_LONGEST = 86_400.0  # s after which to try again
 _BY_STATUS = {
     400: INVALID,
     401: UNAUTHENTICATED,
@@ -104,8 +109,9 @@ def of_http(status: int, body: bytes, retry_after: str | None) -> Answer:
     code = _BY_STATUS.get(status, INTERNAL)
     message = ""
     with suppress(DecodeError, UnicodeDecodeError):
-        message = status_pb2.Status.FromString(body).message
-    seconds = float(retry_after) if retry_after is not None and retry_after.strip().isdigit() else None
+        message = status_pb2.Status.FromString(body).message[:_WORDS]
+    told = (retry_after or "").strip()
+    seconds = min(float(told), _LONGEST) if told.isascii() and told.isdigit() else None
     return Answer(
         code,
         message or f"the receiver answered {status}",
@@ -124,4 +130,6 @@ def of_grpc(code: int, message: str, details: bytes) -> Answer:
                 after = info.retry_delay.ToMilliseconds() / 1000
     except DecodeError:
         details = b""
-    return Answer(code, message, retry_after=after, details=details)
+    return Answer(
+        code, message[:_WORDS], retry_after=after, details=details if len(details) <= _DETAILS else b""
+    )

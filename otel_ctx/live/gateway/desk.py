@@ -60,9 +60,9 @@ class Desk:
         if self._waiting + size > self._room or self._is_stuck():
             self._pass(signal, job.spans)
             return None
+        work = self._thread.submit(self._work, job, signal, request, tenant)
         self._waiting += size
         self._waiting_spans += job.spans
-        work = self._thread.submit(self._work, job, signal, request, tenant)
         work.add_done_callback(partial(self._call_soon, asyncio.get_running_loop(), size, job.spans))
         result = asyncio.wrap_future(work)
         done, _ = await asyncio.wait({result}, timeout=self._budget)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import grpc
 import grpc.aio
 
-from otel_ctx.live.gateway.answers import INTERNAL, LATE, Answer, later, of_grpc, of_http
+from otel_ctx.live.gateway.answers import LATE, Answer, later, of_grpc, of_http
 from otel_ctx.live.gateway.forwards import Forward
 from otel_ctx.live.gateway.signals import Signal
 
@@ -100,24 +100,25 @@ class HttpDownstream:
                 return of_http(response.status_code, answered, response.headers.get("retry-after"))
         except (TimeoutError, httpx.TimeoutException):
             return Answer(LATE, "the receiver behind the gateway did not answer in time", retry_after=1.0)
-        except httpx.TransportError as error:
-            return later(f"the receiver behind the gateway cannot be reached ({type(error).__name__})")
         except httpx.HTTPError as error:
-            return Answer(
-                INTERNAL, f"the receiver behind the gateway cannot be used ({type(error).__name__})"
-            )
+            return later(f"the receiver behind the gateway cannot be reached ({type(error).__name__})")
 
     async def close(self) -> None:
         await self._client.aclose()
 
 
 async def _read(response: httpx.Response) -> bytes:
-    """No more of the answer than makes sense."""
+    """No more of the answer than makes sense; where it cannot be unpacked, its status says enough."""
+    import httpx
+
     read = b""
-    async for piece in response.aiter_bytes():
-        read += piece
-        if len(read) > _LONGEST_ANSWER:
-            return b""
+    try:
+        async for piece in response.aiter_bytes():
+            read += piece
+            if len(read) > _LONGEST_ANSWER:
+                return b""
+    except httpx.DecodingError:
+        return b""
     return read
 
 

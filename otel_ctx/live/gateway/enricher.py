@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from otel_ctx.engine import LiveEngine
-from otel_ctx.inputs.otlp_protobuf import attributes_of, log_of, span_of
+from otel_ctx.inputs.otlp_protobuf import attributes_of, is_event, log_of, span_of
 from otel_ctx.live.analysis import Analysis, Engine, Key
 from otel_ctx.live.enrichment import MARK
 from otel_ctx.live.faults import survive
@@ -115,9 +115,10 @@ class Enricher:
     def logs(self, request: Any, tenant: str, enough: Callable[[], bool]) -> None:
         """Content may stand in log records: it is kept for the spans that it belongs to."""
         for name, groups in self._by_tenant(request.resource_logs, tenant):
-            analysis = self.tenants.get(name)
+            events = [event for group in groups for event in _events(group)]
+            analysis = self.tenants.get(name) if events else None
             if analysis is not None:
-                analysis.take({}, [r for group in groups for r in _records(group)], _pace(), enough)
+                analysis.take({}, events, _pace(), enough)
 
     # ---- time
 
@@ -305,11 +306,13 @@ def _protos(groups: list[Any]) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
                 yield span, scope.scope, resource
 
 
-def _records(group: Any) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+def _events(group: Any) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """Log records that may hold content: those with a name."""
     resource = attributes_of(group.resource.attributes)
     for scope in group.scope_logs:
         for record in scope.log_records:
-            yield record, scope.scope, resource
+            if is_event(record):
+                yield record, scope.scope, resource
 
 
 def _log_record(arrived: tuple[Any, Any, dict[str, Any]]) -> LogRecord:

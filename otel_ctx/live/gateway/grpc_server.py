@@ -9,10 +9,11 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from otel_ctx.live.gateway.answers import Answer, later, refused
+from otel_ctx.live.faults import survive
+from otel_ctx.live.gateway.answers import FAULT, Answer, later, refused
 from otel_ctx.live.gateway.config import GatewayConfig
 from otel_ctx.live.gateway.guard import NO, allowed
-from otel_ctx.live.gateway.relay import Relay
+from otel_ctx.live.gateway.relay import CLOSING, Relay
 from otel_ctx.live.gateway.signals import METRICS, SIGNALS, Signal
 from otel_ctx.live.gateway.values import Address
 
@@ -86,15 +87,19 @@ def _export(signal: Signal, config: GatewayConfig, relay: Relay) -> Callable[[by
 
 
 async def _answer(signal: Signal, relay: Relay, body: bytes, tenant: str) -> Answer:
+    if relay.closed:
+        return relay.answered(signal, later(CLOSING))
     if not relay.room.take(len(body)):
         return relay.answered(signal, later(FULL))
-    request = None
-    if signal is not METRICS:
-        try:
-            request = signal.parse(body)
-        except ValueError as error:
-            relay.room.give(len(body))
-            return relay.answered(signal, refused(str(error)))
+    try:
+        request = None if signal is METRICS else signal.parse(body)
+    except ValueError as error:
+        relay.room.give(len(body))
+        return relay.answered(signal, refused(str(error)))
+    except Exception as error:
+        relay.room.give(len(body))
+        survive(error, "reading a request", "its sender is asked to send it again")
+        return relay.answered(signal, later(FAULT))
     return await relay.deliver(signal, body, request, tenant, len(body))
 
 

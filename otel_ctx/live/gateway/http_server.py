@@ -17,7 +17,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from otel_ctx.live.faults import survive
-from otel_ctx.live.gateway.answers import UNAUTHENTICATED, Answer, later, refused
+from otel_ctx.live.gateway.answers import FAULT, UNAUTHENTICATED, Answer, later, refused
 from otel_ctx.live.gateway.bodies import TooLargeError, json_of_message, message_of_json, unpack
 from otel_ctx.live.gateway.config import GatewayConfig
 from otel_ctx.live.gateway.guard import NO, allowed
@@ -96,7 +96,7 @@ async def _export(
         answer = later(CLOSING)
     except Exception as error:
         survive(error, "receiving a request", "its sender is asked to send it again")
-        answer = later("a fault of the gateway")
+        answer = later(FAULT)
     return _response(signal, relay.answered(signal, answer), kind, close=True)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from otel_ctx.live.faults import survive
-from otel_ctx.live.gateway.answers import INTERNAL, Answer, later
+from otel_ctx.live.gateway.answers import EXHAUSTED, FAULT, Answer, later
 from otel_ctx.live.gateway.counters import Counters
 from otel_ctx.live.gateway.desk import Desk
 from otel_ctx.live.gateway.downstream import Downstream
@@ -104,32 +104,47 @@ class Relay:
 
     async def _deliver(self, signal: Signal, body: bytes, request: Any, tenant: str, held: int) -> Answer:
         try:
-            enriched = None
-            if signal is not METRICS:
-                enriched = await self._desk.enrich(signal, request, len(body), tenant)
+            enriched = await self._enriched(signal, body, request, tenant)
             del request
-            body = enriched or body
             first, *others = self._targets
             for target in others:
-                self._beside(target, signal, body)
-            return await self._send(first, signal, body)
+                self._beside(target, signal, enriched, body)
+            return await self._send_either(first, signal, enriched, body)
         except Exception as error:
-            survive(error, "delivering a request", "it is answered with an error")
-            return Answer(INTERNAL, "a fault of the gateway")
+            survive(error, "delivering a request", "its sender is asked to send it again")
+            return later(FAULT)
         finally:
             self.room.give(held)
 
-    def _beside(self, target: Target, signal: Signal, body: bytes) -> None:
-        if target.held + len(body) > target.room:
+    async def _enriched(self, signal: Signal, body: bytes, request: Any, tenant: str) -> bytes:
+        """``body`` with what is added; itself where that is nothing."""
+        if signal is METRICS:
+            return body
+        try:
+            return await self._desk.enrich(signal, request, len(body), tenant) or body
+        except Exception as error:
+            survive(error, "having a request analysed")
+            return body
+
+    def _beside(self, target: Target, signal: Signal, enriched: bytes, body: bytes) -> None:
+        size = len(enriched)
+        if target.held + size > target.room:
             self._count(target, "full")
             return
-        target.held += len(body)
-        task = self._begin(self._send(target, signal, body))
-        task.add_done_callback(lambda _: self._left(target, len(body)))
+        target.held += size
+        task = self._begin(self._send_either(target, signal, enriched, body))
+        task.add_done_callback(lambda _: self._left(target, size))
 
     @staticmethod
     def _left(target: Target, size: int) -> None:
         target.held -= size
+
+    async def _send_either(self, target: Target, signal: Signal, enriched: bytes, body: bytes) -> Answer:
+        """What is too large with what is ours goes on as it came."""
+        answer = await self._send(target, signal, enriched)
+        if enriched is not body and answer.code == EXHAUSTED and not answer.again:
+            answer = await self._send(target, signal, body)
+        return answer
 
     async def _send(self, target: Target, signal: Signal, body: bytes) -> Answer:
         most = target.to.max_request_bytes
@@ -149,8 +164,8 @@ class Relay:
         try:
             answer = await target.sender.send(signal, body)
         except Exception as error:
-            survive(error, "sending a request on", "it is answered with an error")
-            answer = Answer(INTERNAL, "a fault of the gateway")
+            survive(error, "sending a request on", "its sender is asked to send it again")
+            answer = later(FAULT)
         if answer.ok:
             lost = _lost(signal, answer)
             if lost is None:  # receivers have been seen to answer with something of their own

@@ -44,6 +44,7 @@ _log = logging.getLogger("otel_ctx")
 _BACKLOG = 512
 _OBSERVERS = 100  # connections to the admin port
 _USUAL = ("o200k_base", "claude4.7")  # vocabularies that are loaded at once: each takes some 30 MB
+_HUSH = 0.1  # s between the last request that is taken in and the end of the receivers
 _LEAST = 100  # conversations of a tenant
 
 
@@ -139,6 +140,9 @@ class Gateway:
         """Take nothing more in, finish what was taken in, settle and save."""
         self.ready = False
         config = self.config
+        # gRPC cancels the calls that wait at its door when it closes. Who is told to come again waits, and is not there.
+        self.relay.closed = True
+        await asyncio.sleep(min(_HUSH, config.drain_timeout))
         with suppress(TimeoutError):
             async with asyncio.timeout(config.drain_timeout + 2):
                 for server, _ in self._servers:
@@ -147,7 +151,6 @@ class Gateway:
                     await self._grpc.stop(config.drain_timeout)
                 for _, task in self._servers:
                     await task
-                self.relay.closed = True
                 await self.relay.finish()
         for task in self._ticking:
             task.cancel()

@@ -1,8 +1,9 @@
-"""Has the servers that the end-to-end tests run: `python tests/e2e/servers/build.py` prints their folder.
+"""Has what the end-to-end tests run: `python tests/e2e/servers/build.py` prints its folder.
 
 The Collector, Jaeger and Alertmanager are built from their Go modules (`otelcol/` …: about two, eight and two minutes of CPU,
-once); Prometheus, promtool and jsonnet are unpacked from Debian's packages, never installed, or taken from the PATH. All goes
-into `$OTELCTX_E2E_CACHE` (default `~/.cache/otelctx-e2e`), under a name made of the sources: a second run does nothing.
+once); Prometheus, promtool and jsonnet are unpacked from Debian's packages, never installed, or taken from the PATH; where
+Node is, npm installs what `js_agent/package-lock.json` says. All goes into `$OTELCTX_E2E_CACHE` (default
+`~/.cache/otelctx-e2e`), under a name made of the sources: a second run does nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 SOURCES = Path(__file__).parent
+JS_AGENT = SOURCES.parent / "js_agent"
 CACHE = Path(os.environ.get("OTELCTX_E2E_CACHE") or Path.home() / ".cache" / "otelctx-e2e")
 
 MODULES = {  # the folder of the Go module, and the package in it
@@ -27,11 +29,27 @@ MODULES = {  # the folder of the Go module, and the package in it
     "alertmanager": ("alertmanager", "github.com/prometheus/alertmanager/cmd/alertmanager"),
     "amtool": ("alertmanager", "github.com/prometheus/alertmanager/cmd/amtool"),
 }
+PACKAGES = "node_modules"
 DEBIAN = {"prometheus": "prometheus", "promtool": "prometheus", "jsonnet": "jsonnet"}  # the package of each
+_LOCKED = ("package.json", "package-lock.json")
+_NODE = 20
+
+
+def without_node() -> str:
+    """Why no JavaScript can be run here; "" where it can."""
+    missing = [name for name in ("node", "npm") if shutil.which(name) is None]
+    if missing:
+        return f"no {' and no '.join(missing)} here: the JavaScript agent needs Node 20 or newer"
+    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    major = int(said.removeprefix("v").partition(".")[0])
+    return f"node {said} is too old: the JavaScript agent needs 20 or newer" if major < _NODE else ""
 
 
 def binary(name: str) -> Path | None:
-    """Where the server is, or None: it was not built yet."""
+    """Where it is, or None: it was not built yet."""
+    if name == PACKAGES:
+        path = _packages() / PACKAGES
+        return path if path.exists() else None
     if name in MODULES:
         path = _built(name)
         return path if path.exists() else None
@@ -41,12 +59,13 @@ def binary(name: str) -> Path | None:
 
 
 def have(name: str) -> Path:
-    """Where the server is; built or unpacked first if need be. Raises where that fails."""
+    """Where it is; built, installed or unpacked first if need be. Raises where that fails."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _only_one(name if name in MODULES else DEBIAN[name]):
+    with _only_one(DEBIAN.get(name, name)):
         known = binary(name)
         if known is None:
-            _build(name) if name in MODULES else _unpack(DEBIAN[name])
+            make = _install if name == PACKAGES else _build if name in MODULES else _unpack
+            make(DEBIAN.get(name, name))
             known = binary(name)
     if known is None:
         raise FileNotFoundError(f"{name} could not be had")
@@ -75,13 +94,34 @@ def _unpack(package: str) -> None:
         (Path(scratch) / "root").rename(target)
 
 
+def _install(name: str) -> None:
+    """What the lock says, and no package's script is run."""
+    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+        sys.stderr.write("installing the packages of the JavaScript agent (once)\n")
+        made = Path(scratch) / "made"
+        made.mkdir()
+        for file in _LOCKED:
+            shutil.copy(JS_AGENT / file, made)
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run(command, cwd=made, check=True, stdout=sys.stderr)
+        made.rename(_packages())
+
+
 def _debian_folder(package: str) -> Path:
     return CACHE / f"debian-{package}"
 
 
 def _built(name: str) -> Path:
+    return _named(name, sorted((SOURCES / MODULES[name][0]).iterdir()))
+
+
+def _packages() -> Path:
+    return _named("js-agent", [JS_AGENT / file for file in _LOCKED])
+
+
+def _named(name: str, sources: Sequence[Path]) -> Path:
     digest = hashlib.sha256()
-    for path in sorted((SOURCES / MODULES[name][0]).iterdir()):
+    for path in sources:
         digest.update(path.name.encode() + path.read_bytes())
     return CACHE / f"{name}-{digest.hexdigest()[:12]}"
 
@@ -97,6 +137,10 @@ def _only_one(name: str) -> Iterator[None]:
 def main() -> None:
     for name in (*MODULES, *DEBIAN):
         have(name)
+    if reason := without_node():
+        sys.stderr.write(f"{reason}\n")
+    else:
+        have(PACKAGES)
     sys.stdout.write(f"{CACHE}\n")
 
 
