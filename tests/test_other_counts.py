@@ -199,6 +199,25 @@ def test_keys_of_other_tools_each_time_are_one_finding(tmp_path: Path) -> None:
     assert found[0]["tokens"] == sum(sum(b.values()) for b in blamed(report))
 
 
+def test_other_tools_by_the_question_hold_no_value_that_changes(tmp_path: Path) -> None:
+    """A router that sends other tools each time: what stands first is exchanged again and again, not changed."""
+    calls = []
+    for turn in range(5):
+        tools = [tool(f"{name}_{turn}") for name in ("stock", "orders", "refunds", "returns")]
+        messages = history(turn)
+        text = sum(count(p["content"]) + 4 for m in messages for p in m["parts"])
+        system = [{"type": "text", "content": RULE * 60}]
+        total = billed_tools(tools) + text + count(RULE * 60)
+        calls.append(
+            asked(turn * 20, "openai", "gpt-4.1", total, 0, tools=tools, messages=messages, system=system)
+        )
+    report = analyzed(tmp_path, calls)
+    found = {f["kind"]: f for f in report["findings"] if f["kind"] != "dead_tool_schema"}
+    assert set(found) == {"tools_changed"}
+    assert [c["cache"]["cause"] for c in report["calls"][1:]] == ["tools_changed"] * 4
+    assert len(found["tools_changed"]["calls"]) == 4
+
+
 @pytest.mark.parametrize(
     ("moves", "cause"), [(False, "missing_tail_breakpoint"), (True, "frozen_breakpoint")]
 )
