@@ -74,6 +74,8 @@ class Simulator:
             return None
         if call.status != "ok" and usage.input is None:
             return None  # refused: nothing was read and nothing written
+        if self._unanswered(call):
+            return None  # nobody says that it was served: the same
         place = conversation, call.agent
         past = self._pasts.pop(place, None) or self._past_behind(place)
         run = _Run(self, call, total, tokens, past)
@@ -94,6 +96,12 @@ class Simulator:
         if past is not None and past.call_id == call_id:
             del self._pasts[place]
 
+    def _unanswered(self, call: Call) -> bool:
+        """A request in a log that keeps the answers of others, and has none of this one: most often the try before a retry."""
+        if call.record != "request" or call.usage.input is not None or call.answer or call.response_id:
+            return False
+        return self.learned.has_told(call.service, _scope(call))
+
     def rule(self, call: Call, marked: bool) -> Family | None:
         """``marked``: the request carries markers, and another rule may hold then."""
         family = self.rules.model(call.model, call.platform or call.provider)
@@ -108,6 +116,11 @@ class Simulator:
         if known is None:
             known = self.mechanisms[family.id] = mechanism_of(family)
         return known
+
+
+def _scope(call: Call) -> str:
+    """Whose cache it is."""
+    return intern(f"{call.platform or call.provider}\0{normalise_model_id(call.model)}")
 
 
 class _Run:
@@ -126,7 +139,7 @@ class _Run:
         self.family = sim.rule(call, bool(visible))
         self.mech = sim.mechanism(self.family)
         self.visible: Sequence[tuple[int, str]] = visible if self.mech.style == "marked" else ()
-        self.scope = intern(f"{call.platform or call.provider}\0{normalise_model_id(call.model)}")
+        self.scope = _scope(call)
         self.settings = settings_of(call, self.family, self.mech, sim.rules)
         self.hidden = sim.learned.hidden(call.usage, self.family, self.mech)
         self.path: Path | None = None
@@ -348,7 +361,7 @@ class _Run:
         same = past is not None and past.scope == self.scope and past.settings == self.settings
         if past is not None and same and shelf.can_read(past.entry):
             reach = path.ends[kept] if common is None else common
-        on = follows and relation in ("continues", "repeats")
+        on = follows and at is None and relation in ("continues", "repeats")
         reach = shelf.longest((path.head,) if on else range(min(len(path), WALK), 0, -1), above=reach)
         read = mech.readable(min(reach, self.total), self.hidden)
         return CacheTokens(read, 0, self.total - read)
@@ -400,7 +413,7 @@ class _Run:
             marker=marks.end,
             last_marker=past.marker if past is not None else None,
             stayed=stayed,
-            beyond_head=path is None or not marks.places or marks.places[-1][0] > path.head,
+            beyond_head=self._beyond_head(past),
             distance=position - before if past is not None else 0,
             parameters=self._changed(past),
         )
@@ -409,6 +422,20 @@ class _Run:
         """Was an entry read that ends among the messages? Those behind it were asked for together with it or later."""
         path, read = self.path, self.call.usage.cache_read or 0
         return path is not None and path.nearest(read) > path.head
+
+    def _beyond_head(self, past: Past | None) -> bool:
+        """Without text, a marker that never moved may stand at the end of the system prompt."""
+        path, places = self.path, self.marks.places
+        if path is None:
+            return past is not None and past.moved
+        return not places or places[-1][0] > path.head
+
+    def _moved(self) -> bool:
+        """Has the last marker ever stood at another place in this conversation?"""
+        past, end = self.past, self.marks.end
+        if past is None:
+            return False
+        return past.moved or (past.marker is not None and end is not None and end != past.marker)
 
     def _too_short(self) -> bool:
         """Something was marked, and it is too short to be cached."""
@@ -463,6 +490,7 @@ class _Run:
             images=self.images,
             marker=self.marks.end,
             place=places[-1][0] if places else 0,
+            moved=self._moved(),
             position=path.positions[places[-1][0]] if path is not None and places else 0,
             ttl=ttl or (past.ttl if past is not None else None),
         )

@@ -23,7 +23,7 @@ def slack(
     """``could``: what was there to read before rounding; ``told``: usage says it, to the token; ``broken``: the texts part,
     so that a small loss has its reason; ``counted_from``: where steps begin (None: not known)."""
     if mech.style == "effort":
-        return round(max(2 * _LEAST, _EFFORT * expected))
+        return round(max(2 * _LEAST, 0 if broken else _EFFORT * expected))
     if mech.style in ("marked", "endings"):
         if broken:
             return round(max(_BROKEN_LEAST, _BROKEN * expected))
@@ -31,4 +31,4 @@ def slack(
     step = mech.step
     if counted_from is not None or could - (actual or 0) > step:
         step = mech.grain  # wherever the steps begin, one more would have been reached
-    return max(_LEAST, step) if told else round(max(_LEAST, step, _SHARE * expected))
+    return max(_LEAST, step) if told or broken else round(max(_LEAST, step, _SHARE * expected))

@@ -18,6 +18,7 @@ from otel_ctx.model import (
 _GAP_TOKENS, _GAP_A_MESSAGE = 16, 4  # framing: the smallest tool takes more than this leaves
 _FAR_TOKENS = 400
 _FRAMING = 8  # tokens that a provider puts round a message, at most
+_TOOLS = 0.35  # of the tokens of tools: how a provider writes them is not told, and JSON with blanks is that much more
 _FAR_SHARE = 0.4  # of the reported input that no text accounts for, where counts are estimates
 _FAR_EXACT = 0.15  # the same where they are exact: hidden instructions and framing are a few per cent
 _ORDER: tuple[Reason, ...] = (
@@ -80,6 +81,7 @@ def completeness_of(
         why.add("not_captured")
         gone.add("messages")
     room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
+    room += round(_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
     share = _FAR_EXACT if exact else _FAR_SHARE
     short = (
         believed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping
 
 from otel_ctx import dialects
 from otel_ctx.calls import Told, content_of

@@ -13,6 +13,8 @@ from otel_ctx.model import Break, Call, Evidence
 _SLACK_TOKENS = 128  # providers read whole blocks and add tokens of their own
 _SLACK_EXACT = 0.05
 _SLACK_ESTIMATED = 0.25
+_SLACK_TOOLS = 0.35  # how a provider writes tools is not told: their count is an estimate, whatever counts it
+_FRAMING = 8  # tokens that a provider puts round one of them, at most
 
 UNSEEN = "What was sent is stored under a name that holds its hash, and the hash is another one."
 
@@ -50,11 +52,18 @@ def loss_of(step: Step, at: Break) -> Loss:
         return Loss(lost, "predicted")
     share = _SLACK_EXACT if tokens.method == "exact" else _SLACK_ESTIMATED
     agreeing = (kept + _common_part(at)) * tokens.factor
+    if access is not None and access.predicted is not None:
+        agreeing = max(
+            agreeing, access.predicted.read
+        )  # the place by what calls before had reported, or an older entry
     unseen = max(0, tokens.unaccounted or 0)  # may stand in front of the break: tools that were not recorded
     most = agreeing + unseen + max(_SLACK_TOKENS, share * agreeing)
     before = old.usage.input if old.usage.input is not None else kept * tokens.factor + at.tokens
+    evidence: Evidence = "reported" if before > most else "predicted"
+    front = old.prompt.tools[: at.index]
+    most += (_SLACK_TOOLS * sum(s.tokens or 0 for s in front) + _FRAMING * len(front)) * tokens.factor
     if read <= most:
-        return Loss(lost, "reported" if before > most else "predicted")
+        return Loss(lost, evidence)
     known = any(
         b.before is not None and at.after is not None and b.before.digest == at.after.digest
         for b in step.breaks

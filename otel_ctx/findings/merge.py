@@ -11,6 +11,7 @@ from otel_ctx.model import SEVERITIES, Evidence, Finding, NotChecked, Reading
 _DRIFT = 32  # characters by which one place may differ between two breaks
 _EVIDENCE: tuple[Evidence, ...] = ("confirmed", "reported", "predicted", "inferred", "unknown")
 _ONE_TEXT = ("prefix_changed", "tools_changed")
+_ONE_HABIT = ("tools_reordered", "tool_schema_key_order")  # whichever tool it begins with, the same mends it
 _STATE = "headroom_low"  # of which only the newest counts
 
 _Key = tuple[str, ...]
@@ -23,10 +24,10 @@ def gather(
 ) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
     """``found``: what the checks said, in the order of the calls; ``readings``: all of these.
 
-    The same kind, title and path in the same service and agent is one finding, over all conversations; how full the
-    window is, is one for each conversation, as it stands at last. A change whose place turns out to hold a value that
-    changes every time is part of that. The first call of a conversation is not among those that were not checked: nothing
-    stands before it. The worst come first, then those that cost most."""
+    The same kind, title and path in the same service and agent is one finding, over all conversations (tools in another
+    order are, wherever they begin); how full the window is, is one for each conversation, as it stands at last. A change
+    whose place turns out to hold a value that changes every time is part of that. The first call of a conversation is not
+    among those that were not checked: nothing stands before it. The worst come first, then those that cost most."""
     volatile = _volatile_places(found)
     followed = {r.conversation for r in readings if r.turn > 1}
     groups: dict[_Key, list[Finding]] = defaultdict(list)
@@ -61,7 +62,8 @@ def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def _key(f: Finding, reading: Reading) -> _Key:
     """Where no place in the prompt is meant, the agent says nothing, but another fix is another matter."""
     call = reading.call
-    return (f.kind, f.title, f.path, call.service, *((call.agent,) if f.path else ("", f.fix)))
+    path = "" if f.kind in _ONE_HABIT else f.path
+    return (f.kind, f.title, path, call.service, *((call.agent,) if f.path else ("", f.fix)))
 
 
 def _place(reading: Reading) -> tuple[_Place, int | None]:

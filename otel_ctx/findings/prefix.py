@@ -251,7 +251,8 @@ def volatile_prefix(step: Step) -> Iterator[Finding]:
     found = _difference(step, at)
     if found is None:
         return
-    what = found.what or ("a value of no known class" if _differed_before(step, at) else "")
+    again = _differed_before(step, at) and not _another_tool(at)
+    what = found.what or ("a value of no known class" if again else "")
     if not what or (what in _SLOW and _held_before(step, at)):
         return
     loss = loss_of(step, at)
@@ -267,6 +268,16 @@ def volatile_prefix(step: Step) -> Iterator[Finding]:
         tokens=loss.tokens,
         evidence=loss.evidence,
         excerpt=_excerpt(step, at, found),
+    )
+
+
+def _another_tool(at: Break) -> bool:
+    """Another tool stands there: nothing in it changed, it was exchanged."""
+    return (
+        at.kind == "tools"
+        and at.before is not None
+        and at.after is not None
+        and at.before.name != at.after.name
     )
 
 
