@@ -97,7 +97,7 @@ class _Thread:
             self.history = own.messages
         told = self._told(own)
         if self.compacted:
-            told = replace(told, telling=replace(told.telling, compacted=True))
+            told = replace(told, telling=told.telling._replace(compacted=True))
             self.compacted = False
         self.answer = max((t.answer for t in group), key=lambda a: sum(s.bytes for s in a))
         return [*group[:at], told, *group[at + 1 :]]

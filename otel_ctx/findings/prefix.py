@@ -216,6 +216,8 @@ def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None
     at = step.reading.break_
     if at is None:
         return None
+    a: Sequence[Segment]
+    b: Sequence[Segment]
     if in_the_head(step):
         a, b = _histories(old, step.call)
     elif at.change in ("modified", "added", "removed"):

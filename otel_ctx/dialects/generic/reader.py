@@ -73,8 +73,7 @@ def with_content(telling: Telling, span: Span) -> Telling:
     guess = read(span)
     if guess is None or guess.role != "call" or guess.messages is None:
         return telling
-    return replace(
-        telling,
+    return telling._replace(
         tools=guess.tools,
         system=guess.system,
         messages=guess.messages,
