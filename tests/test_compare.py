@@ -222,3 +222,16 @@ def test_standard_input_is_one_side() -> None:
 
     assert result.exit_code == 0
     assert "before  -" in result.stdout
+
+
+def test_what_is_not_seen_any_more_is_not_gone() -> None:
+    """Without the text of the second dump nobody knows whether what was found in the first is mended."""
+    corpus = Path(__file__).parent / "corpus"
+    hidden = analysis(corpus / "oi-openai-chat-hidemessages" / "traces.jsonl.gz")
+    found = changes(analysis(corpus / "oi-openai-chat-bust" / "traces.jsonl.gz"), hidden)
+    told = {f.kind: f.change for f in found.findings if f.place}
+
+    assert told["volatile_prefix"] == "unseen"
+    assert set(told.values()) == {"unseen"}
+    assert judged(found)["breaks per call"] == "unseen"
+    assert {f.change for f in found.findings if f.kind == "content_not_captured"} == {"new"}

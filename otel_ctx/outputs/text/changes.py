@@ -23,7 +23,7 @@ from otel_ctx.outputs.views.changes import Changes, Figure, FindingChange, Pair,
 
 _SHOWN = 10
 _STYLES: Mapping[str, Style] = {"better": "good", "worse": "alarm", "unseen": "notice"}
-_FOUND: Mapping[str, Style] = {"new": "alarm", "gone": "good", "kept": "dim"}
+_FOUND: Mapping[str, Style] = {"new": "alarm", "gone": "good", "kept": "dim", "unseen": "notice"}
 _WORDS: Mapping[str, str] = {"unseen": "not seen", "same": "", "": ""}
 _COLUMNS = (
     Column("", right=False, least=12),
@@ -121,11 +121,15 @@ def _findings(found: Sequence[FindingChange], width: int, verbose: int) -> Itera
         return
     yield from heading("Findings", "", width)
     seen = found if verbose else [f for f in found if f.severity != "info" or f.change != "kept"]
+    room = max((len(f.change) + 1 for f in seen), default=0)
     for f in seen[: None if verbose else _SHOWN]:
         place = f" · {escape(f.place)}" if f.place else ""
         sizes = f"{f.tokens[0]:,} → {f.tokens[1]:,} tokens, {f.calls[0]:,} → {f.calls[1]:,} calls"
         yield line(
-            "  ", Run(f"{f.change:<5}", _FOUND[f.change]), Run(f"{f.severity:<8}", "dim"), f"{f.kind}{place}"
+            "  ",
+            Run(f"{f.change:<{room}}", _FOUND[f.change]),
+            Run(f"{f.severity:<8}", "dim"),
+            f"{f.kind}{place}",
         )
         yield from paragraph(sizes, width, 15, "dim")
     yield from more(len(found) - len(seen[: None if verbose else _SHOWN]), "finding", 2)

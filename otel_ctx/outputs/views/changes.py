@@ -16,7 +16,7 @@ from otel_ctx.outputs.views.selection import label
 from otel_ctx.outputs.views.summary import Summary, summary
 
 Judged = Literal["better", "worse", "same", "unseen", ""]
-Change = Literal["new", "gone", "kept"]
+Change = Literal["new", "gone", "kept", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class FindingChange:
-    """A kind at a place: an index inside the messages is left out of it. (before, after) each."""
+    """A kind at a place: an index inside the messages is left out of it. (before, after) each. ``unseen``: it stands in the
+    text, and of no call after it the text was seen."""
 
     change: Change
     kind: str
@@ -94,7 +95,7 @@ def changes(before: Analysis, after: Analysis, tolerance: float = 0.01) -> Chang
         figures = _figures(same_old, same_new, tolerance)
     else:
         figures = _figures(before.readings, after.readings, tolerance)
-    found = _findings(before.findings, after.findings)
+    found = _findings(before.findings, after.findings, blind=not any(r.seen for r in after.readings))
     return Changes(
         summary("before", before.readings),
         summary("after", after.readings),
@@ -257,17 +258,21 @@ def _breaks(readings: Sequence[Reading]) -> float | None:
 # ---- findings
 
 
-def _findings(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[FindingChange, ...]:
+def _findings(
+    before: Sequence[Finding], after: Sequence[Finding], *, blind: bool
+) -> tuple[FindingChange, ...]:
     old, new = _by_place(before), _by_place(after)
     out = []
     for key in dict.fromkeys((*old, *new)):
         sides = old.get(key, []), new.get(key, [])
         shown = (sides[1] or sides[0])[0]
         change: Change = "kept" if all(sides) else "new" if sides[1] else "gone"
+        if change == "gone" and blind and shown.path:
+            change = "unseen"
         calls = len(_calls(sides[0])), len(_calls(sides[1]))
         tokens = sum(f.tokens for f in sides[0]), sum(f.tokens for f in sides[1])
         out.append(FindingChange(change, *key, shown.severity, shown.title, calls, tokens))
-    order = {"new": 0, "kept": 1, "gone": 2}
+    order = {"new": 0, "kept": 1, "unseen": 2, "gone": 3}
     return tuple(sorted(out, key=lambda f: (order[f.change], SEVERITIES.index(f.severity), -max(f.tokens))))
 
 
