@@ -28,6 +28,7 @@ SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its par
 PIECES_NS = 3_600_000_000_000  # so long a session that is put together from pieces may pause
 _SPANS = 174_762  # spans whose parents are known: two generations that each fill a dict
 _ABOVE = 87_380  # spans that are known to stand above a call
+_OPEN = 131_072  # spans of calls that wait: many more than can come in the time that one waits
 _REMEMBERED = 4096
 _MADE_ANEW = ("_settings", "_made", "_packing")
 _DEFAULT = Settings(text_cap=16 * 1024 * 1024)
@@ -42,7 +43,10 @@ class LiveEngine:
         self._intake = Intake(settings, self._told, RecentParents(_SPANS), RecentSpans(_ABOVE))
         self._settled = self._judge(most)
         self._at_first = self._judge(most, self._settled)
-        self._said: Memo[str, Said] = Memo(_REMEMBERED)  # by "TRACE:SPAN" of every span that tells of a call
+        self._open: Memo[str, Said] = Memo(
+            _OPEN
+        )  # by "TRACE:SPAN" of every span that tells of a call; until it settles
+        self._said: Memo[str, Said] = Memo(_REMEMBERED)  # the same of those that have settled
         self._done: Memo[str, str] = Memo(
             _REMEMBERED
         )  # the same and response ids, of calls that have settled -> a key of _said
@@ -224,7 +228,7 @@ class LiveEngine:
             spans = tuple(s if s.role == "aggregate" else _role_beside(was.id, s) for s in call.spans)
             said = replace(known, again=True, reading=replace(known.reading, call=replace(was, spans=spans)))
         for ref in _own(call):
-            self._said.put(ref, said)
+            self._open.put(ref, said)
         return said
 
     def _corrected(self, known: Said, call: Call, conflicts: Iterable[str]) -> Said:
@@ -240,7 +244,8 @@ class LiveEngine:
         return replace(known, reading=replace(was, call=told, conversation=now.conversation))
 
     def _said_of(self, call: Call) -> Said | None:
-        return next((said for ref in _own(call) if (said := self._said.get(ref)) is not None), None)
+        known = (self._open.get(ref) or self._said.get(ref) for ref in _own(call))
+        return next((said for said in known if said is not None), None)
 
     # ---- settling
 
@@ -322,6 +327,9 @@ class LiveEngine:
     def _close(self, call: Call) -> None:
         for ref in _own(call):
             self._done.put(ref, call.id)
+            said = self._open.pop(ref)
+            if said is not None:
+                self._said.put(ref, said)
         if call.response_id:
             self._done.put(call.response_id, call.id)
 

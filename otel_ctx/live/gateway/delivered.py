@@ -1,8 +1,7 @@
 """What was added to spans of late, so that a batch that comes a second time gets the same and is counted once.
 
 Generations by age and by size: what was put in stays for ``keep`` seconds at least and for a third more at most, unless the
-bound on its size lets it go early. Additions are packed by the dozen: next to each other they differ in little but ids and
-numbers.
+bound on its size lets it go early. Additions are packed by the dozen: those of one batch differ in little but ids and numbers.
 """
 
 from __future__ import annotations
