@@ -29,7 +29,7 @@ from otel_ctx.engine.settings import Settings
 from otel_ctx.inputs.otlp_json import logs_of, spans_of
 from otel_ctx.live.gateway import state
 from otel_ctx.live.gateway.delivered import Delivered, key_of
-from otel_ctx.model import LogRecord, Span
+from otel_ctx.model import LogRecord, Span, Telling, UsageClaim
 from tests.gateway_rig import SECOND, GatewayRig, HttpDownstream, Reply, chat, ours, plain, request, until
 from tests.prompt_runs import TEXT, runs, strings
 
@@ -182,6 +182,22 @@ def test_a_file_that_cannot_be_used_is_set_aside(
 class Evil:
     def __reduce__(self) -> Any:
         return os.system, ("echo evil",)
+
+
+def test_a_named_tuple_of_other_fields_has_another_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = state._layout.__wrapped__
+    before = layout()
+    monkeypatch.setattr(UsageClaim, "_fields", UsageClaim._fields[:-1])
+    assert layout() != before
+
+
+@pytest.mark.parametrize(("said", "kept"), [("the prompt is too long: my secret", "context_length_exceeded"),
+                                            ("my secret", "error"), ("RateLimitError", "RateLimitError")])  # fmt: skip
+def test_the_words_of_an_error_are_not_written(said: str, kept: str) -> None:
+    writing = state._Writing({})
+    writing.dump(Telling("genai", "call", "t", "s", error=said))
+    assert b"secret" not in writing.out.getvalue()
+    assert pickle.loads(writing.out.getvalue()).error == kept
 
 
 @pytest.mark.parametrize("thing", [Evil(), os.system, subprocess.Popen, Path("/"), state.Store, getattr])
