@@ -152,7 +152,9 @@ def test_a_session_that_was_compacted_says_so(told: str) -> None:
     """By an event, or by the request for the summary and a history that begins anew."""
     claude = session()
     if told != "event":
-        claude.request(105, 200, "The summary.", query_source="compact", new_context="[USER]\nCount the words.")
+        claude.request(
+            105, 200, "The summary.", query_source="compact", new_context="[USER]\nCount the words."
+        )
     if told != "query source":
         claude.event("compaction", 110, success="true")
     claude.turn(120, "Go on.")

@@ -344,7 +344,9 @@ def test_a_summary_beside_a_system_prompt_that_changed() -> None:
     """Both are told, and each lost token is put down to one of them: what the system prompt lost is no summary's."""
     app = App()
     rules, asked = said("system", PAD), said("user", f"These are the terms: {PAD}")
-    app.call([said("system", "You are Ann."), rules, *turns(8), said("assistant", "Yes?"), asked], answer="Fine.")
+    app.call(
+        [said("system", "You are Ann."), rules, *turns(8), said("assistant", "Yes?"), asked], answer="Fine."
+    )
     summary = said("user", "Summary: " + "the customer asks for a parcel, each time it is on its way. " * 3)
     kept = [said("assistant", "Yes?"), asked, said("assistant", "Fine."), said("user", "And now?")]
     app.call([said("system", "You are Bob, and kind."), rules, summary, *kept])

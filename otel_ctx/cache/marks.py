@@ -9,7 +9,6 @@ from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.cache.path import Path
 from otel_ctx.model import Break, Call, Usage
 
-
 _BEHIND, _SHARE = 128, 0.02  # of the prompt, what may stand behind a marker at its end
 
 

@@ -14,7 +14,8 @@ from otel_ctx.model import Break, Call
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
     """``path`` is its prompt's until the next call walks on from there. ``marker``: the place of its last marker in tokens
-    (None: none, or nothing tells), ``place`` in segments before it, ``position`` in positions of the lookback; ``ttl``: the lifetime that it asked for."""
+    (None: none, or nothing tells), ``place`` in segments before it, ``position`` in positions of the lookback; ``ttl``: the
+    lifetime that it asked for."""
 
     call_id: str
     scope: str
