@@ -218,12 +218,9 @@ def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None
         return None
     a: Sequence[Segment]
     b: Sequence[Segment]
-    if in_the_head(step):
-        a, b = _histories(old, step.call)
-    elif at.change in ("modified", "added", "removed"):
-        a, b = _rest(old, at), _rest(step.call, at)
-    else:
+    if not in_the_head(step) and at.change == "reordered":
         return None
+    a, b = _histories(old, step.call) if in_the_head(step) else (_rest(old, at), _rest(step.call, at))
     places = {s.digest: i for i, s in reversed(list(enumerate(a)))}
     new = next((i for i, s in enumerate(b) if s.digest in places), 0)
     if not 1 <= new <= 3 or any(s.kind not in ("system", "user", "assistant") for s in b[:new]):
@@ -238,7 +235,7 @@ def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None
     return gone, tuple(s for s in b[new:] if s.digest in places)
 
 
-def _histories(old: Call, call: Call) -> tuple[list[Segment], list[Segment]]:
+def _histories(old: Call, call: Call) -> tuple[Sequence[Segment], Sequence[Segment]]:
     """The messages of both behind the system prompt, from the first that differs on."""
     a, b = (list(dropwhile(lambda s: s.kind == "system", c.prompt.messages)) for c in (old, call))
     same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x.digest != y.digest), len(a))
