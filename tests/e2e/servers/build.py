@@ -143,7 +143,9 @@ def main() -> None:
         try:
             have(PACKAGES)
         except subprocess.CalledProcessError:  # the servers are there: all other tests can run
-            sys.stderr.write("the packages of the JavaScript agent could not be installed: its tests will fail\n")
+            sys.stderr.write(
+                "the packages of the JavaScript agent could not be installed: its tests will fail\n"
+            )
     sys.stdout.write(f"{CACHE}\n")
 
 
