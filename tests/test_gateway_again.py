@@ -25,6 +25,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from otel_ctx.live import faults
 from otel_ctx.live.gateway import relay as relays
+from otel_ctx.live.gateway.answers import Answer
 from otel_ctx.live.gateway.signals import TRACES, Signal
 from tests.gateway_rig import (
     WAIT,
@@ -235,6 +236,22 @@ def test_an_answer_that_cannot_be_unpacked_has_its_status() -> None:
         assert rig.post("/v1/traces", request(plain(1))).status_code == 200
         down.reply = lambda p, b: Reply(429, gzip.compress(b"x" * 99)[:-9], headers=torn)
         assert rig.post("/v1/traces", request(plain(1))).status_code == 503
+
+
+def test_a_downstream_in_trouble_is_named_once_and_again_when_it_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with (
+        HttpDownstream(lambda p, b: Reply(400)) as down,
+        GatewayRig({"url": down.url, "name": "store"}) as rig,
+    ):
+        for code in (400, 400, 503, 200, 200):
+            down.reply = lambda p, b, code=code: Reply(code)
+            assert rig.post("/v1/traces", request(plain(1))).status_code == code
+    said = [m.removeprefix("otel_ctx: store ") for m in caplog.messages if "store" in m]
+    refused = "does not accept what is sent to it"
+    assert said == [f"{refused} (INVALID_ARGUMENT)", f"{refused} (UNAVAILABLE)", "accepts again"]
+    assert Answer(99).name == "code 99"
 
 
 # ---- the end

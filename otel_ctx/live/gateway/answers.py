@@ -9,9 +9,10 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from google.protobuf.message import DecodeError
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 OK, CANCELLED, UNKNOWN, INVALID, LATE, _NOT_FOUND, _EXISTS, DENIED, EXHAUSTED = range(9)
 ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS, UNAUTHENTICATED = range(10, 17)
@@ -60,6 +61,12 @@ class Answer:
     @property
     def ok(self) -> bool:
         return self.code == OK
+
+    @property
+    def name(self) -> str:
+        """Of the code, as gRPC has it."""
+        known: Any = code_pb2.Code.DESCRIPTOR.values_by_number
+        return known[self.code].name if self.code in known else f"code {self.code}"
 
     @property
     def again(self) -> bool:

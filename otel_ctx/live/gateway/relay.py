@@ -182,7 +182,7 @@ class Relay:
 
     def _tell(self, target: Target, answer: Answer) -> None:
         """Its words may hold what was sent: the code is told."""
-        said = "" if answer.ok else f"code {answer.code}"
+        said = "" if answer.ok else answer.name
         if said != target.said:
             if said:
                 _log.warning("otel_ctx: %s does not accept what is sent to it (%s)", target.to.name, said)
