@@ -55,3 +55,26 @@ def test_no_value_is_shown() -> None:
     schema = {"type": "json_schema", "json_schema": {"description": "the customer's secret"}}
 
     assert "secret" not in repr(of_request({"response_format": schema}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ({"reasoning": {"effort": "low", "summary": "auto"}}, {"reasoning": {"effort": "high", "summary": "auto"}}, "effort"),
+        ({"text": {"verbosity": "low"}}, {"text": {"format": {"type": "text"}, "verbosity": "high"}}, "verbosity"),
+        ({"text": {"format": {"type": "text"}}}, {"text": {"format": {"type": "json_object"}}}, "response_format"),
+        ({"toolConfig": {"toolChoice": {"auto": {}}}}, {"toolConfig": {"toolChoice": {"any": {}}}}, "tool_choice"),
+        ({}, {"additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 2048}}}, "thinking"),
+    ],
+)  # fmt: skip
+def test_what_a_body_holds_inside_of_another_setting(
+    before: dict[str, Any], after: dict[str, Any], found: str
+) -> None:
+    """OpenAI's Responses keep effort and format one level down, Bedrock's Converse the choice of tools."""
+    changed = set(of_request(before)) ^ set(of_request(after))
+
+    assert found in {name for name, _ in changed}
+    assert {name for name, _ in changed} <= {
+        found,
+        "thinking",
+    }  # all of ``reasoning`` is a thinking setting too

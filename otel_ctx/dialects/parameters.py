@@ -39,7 +39,9 @@ _INSIDE = (
     "llm.invocation_parameters", "langsmith.metadata.ls_invocation_params", "gen_ai.request.parameters",
     "langfuse.observation.model.parameters",
 )  # fmt: skip
-_DEFAULTS = {("tool_choice", "auto"), ("tool_choice", '{"type":"auto"}'), ("parallel_tool_calls", "true"),
+_HOLDERS = ("toolConfig", "additionalModelRequestFields")  # of Bedrock's Converse
+_DEFAULTS = {("tool_choice", '{"auto":{}}'), ("tool_choice", "auto"),
+             ("tool_choice", '{"type":"auto"}'), ("parallel_tool_calls", "true"),
              ("disable_parallel_tool_use", "false"), ("thinking", '{"type":"disabled"}'), ("thinking", "disabled"),
              ("response_format", '{"type":"text"}'), ("response_format", '{"format":{"type":"text"}}')}  # fmt: skip
 
@@ -61,9 +63,20 @@ def of_attributes(attributes: Mapping[str, Any]) -> Parameters:
 def of_request(body: Mapping[str, Any]) -> Parameters:
     """Those of a request's own body, or of the arguments that made it."""
     found: dict[str, str] = {}
+    for holder in _HOLDERS:
+        inner = body.get(holder)
+        if isinstance(inner, Mapping):
+            found.update(of_request(inner))
     for name, known in _NAMES.items():
         if name in body:
             _put(found, known, body[name])
+    reasoning, text = body.get("reasoning"), body.get("text")  # of OpenAI's Responses
+    if isinstance(reasoning, Mapping):
+        _put(found, "effort", reasoning.get("effort"))
+    if isinstance(text, Mapping) and text.keys() & {"format", "verbosity"}:
+        found.pop("response_format", None)
+        _put(found, "response_format", text.get("format"))
+        _put(found, "verbosity", text.get("verbosity"))
     return tuple(sorted(found.items()))
 
 

@@ -225,6 +225,8 @@ class Judge:
             thread.context,
             minimum=family.min_cacheable_tokens if family is not None else None,
             lookback=family.lookback_positions if family is not None else None,
+            engine=family.engine if family is not None else "",
+            lifetimes=family.ttl_seconds if family is not None else {},
             compactions=thread.compactions,
         )
 

@@ -133,6 +133,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "before": f"{before.usage.input:,}" if before is not None and before.usage.input else "?",
         "total": f"{call.usage.input:,}" if call.usage.input else "?",
         "switch": _switch(step),
+        "longer": _longer(step, access),
     }
     return Finding(
         kind=_NAMES.get(cause, cause),
@@ -144,6 +145,25 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         tokens=access.lost - access.behind,
         evidence=access.sure,
     )
+
+
+_ASKED_BY = {
+    ("breakpoint", "1h"): 'ttl "1h" in cache_control, on Bedrock in the cachePoint',
+    ("auto_rounded_prefix", "24h"): 'prompt_cache_retention "24h"',
+}
+"""How the lifetimes are asked for that are not the shortest."""
+
+
+def _longer(step: Step, access: Access) -> str:
+    """A lifetime that would have bridged the pause and how to ask for it, with a blank behind; or that there is none."""
+    if not step.lifetimes:
+        return "Where such pauses are usual, ask for a longer lifetime if the provider offers one. "
+    had, gap = access.ttl_seconds or 0, access.gap_seconds or 0
+    for name, (least, most) in step.lifetimes.items():
+        how = _ASKED_BY.get((step.engine, name))
+        if how and least > had and gap < (most or least):
+            return f"Where such pauses are usual, ask for the longer lifetime ({how}). "
+    return "No lifetime that is offered bridges such a pause. "
 
 
 def _switch(step: Step) -> str:

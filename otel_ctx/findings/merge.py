@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from otel_ctx.model import SEVERITIES, Evidence, Finding, NotChecked, Reading
 
@@ -12,6 +12,8 @@ _DRIFT = 32  # characters by which one place may differ between two breaks
 _EVIDENCE: tuple[Evidence, ...] = ("confirmed", "reported", "predicted", "inferred", "unknown")
 _ONE_TEXT = ("prefix_changed", "tools_changed")
 _ONE_HABIT = ("tools_reordered", "tool_schema_key_order")  # whichever tool it begins with, the same mends it
+_WALKING = ("moved_segment", "breakpoint_before_change", "evicted_content", "prefix_changed")
+_PLACES = 3  # in messages, of one of these: as many are a habit whose place walks on with the conversation
 _STATE = "headroom_low"  # of which only the newest counts
 
 _Key = tuple[str, ...]
@@ -24,10 +26,11 @@ def gather(
 ) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
     """``found``: what the checks said, in the order of the calls; ``readings``: all of these.
 
-    The same kind, title and path in the same service and agent is one finding, over all conversations (tools in another
-    order are, wherever they begin); how full the window is, is one for each conversation, as it stands at last. A change
-    whose place turns out to hold a value that changes every time is part of that. The first call of a conversation is not
-    among those that were not checked: nothing stands before it. The worst come first, then those that cost most."""
+    The same kind, title and path in the same service and agent is one finding, over all conversations: tools in another
+    order are, wherever they begin, and so is what walks through the messages; how full the window is, is one for each
+    conversation, as it stands at last. A change whose place turns out to hold a value that changes every time is part of
+    that. The first call of a conversation is not among those that were not checked: nothing stands before it. The worst
+    come first, then those that cost most."""
     volatile = _volatile_places(found)
     followed = {r.conversation for r in readings if r.turn > 1}
     groups: dict[_Key, list[Finding]] = defaultdict(list)
@@ -42,7 +45,7 @@ def gather(
             groups[(said.kind, reading.conversation)].append(said)
         else:
             groups[_folded(said, reading, volatile) or _key(said, reading)].append(said)
-    merged = [_merged(key, group) for key, group in groups.items()]
+    merged = [_merged(key, group) for key, group in _walked(groups).items()]
     return ranked(merged), tuple(
         NotChecked(check, why, tuple(dict.fromkeys(calls)))
         for (check, why), calls in sorted(unchecked.items())
@@ -64,6 +67,19 @@ def _key(f: Finding, reading: Reading) -> _Key:
     call = reading.call
     path = "" if f.kind in _ONE_HABIT else f.path
     return (f.kind, f.title, path, call.service, *((call.agent,) if f.path else ("", f.fix)))
+
+
+def _walked(groups: Mapping[_Key, list[Finding]]) -> dict[_Key, list[Finding]]:
+    """A reminder that is always put last stands further on in each call: one cause all the same."""
+    places: dict[_Key, list[_Key]] = defaultdict(list)
+    for key in groups:
+        if key[0] in _WALKING and key[2].startswith("messages["):
+            places[(*key[:2], "", *key[3:])].append(key)
+    joined = {key: keys[0] for keys in places.values() if len(keys) >= _PLACES for key in keys}
+    told: dict[_Key, list[Finding]] = defaultdict(list)
+    for key, group in groups.items():
+        told[joined.get(key, key)].extend(group)
+    return told
 
 
 def _place(reading: Reading) -> tuple[_Place, int | None]:

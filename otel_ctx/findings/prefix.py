@@ -261,7 +261,7 @@ def volatile_prefix(step: Step) -> Iterator[Finding]:
         severity="info" if harmless else "error",
         title=f"{_holder(at)} contains a value that changes between requests",
         detail=f"{at.path} holds {what} that changes, from character {found.start} on.{harmless}",
-        fix=f"{_advice(at)} {_behind(step.call)}",
+        fix=f"{_advice(at)} {_behind(step)}",
         calls=(step.call.id,),
         path=at.path,
         tokens=loss.tokens,
@@ -297,7 +297,7 @@ def evicted_content(step: Step) -> Iterator[Finding]:
         detail=f"What stood at {_old_path(at)} in the request before is gone.",
         fix=(
             "Each cut makes the provider read all that follows it anew: cut seldom and much at once, and from the end of "
-            f"the prompt where that can be. {_behind(step.call)}"
+            f"the prompt where that can be. {_behind(step)}"
         ),
         calls=(step.call.id,),
         path=at.path,
@@ -319,7 +319,7 @@ def moved_segment(step: Step) -> Iterator[Finding]:
         severity="warning",
         title="Content moved to another place in the prompt",
         detail=f"What stood at {_old_path(at)} in the request before stands further back now.",
-        fix=f"Leave what was sent where it is; reminders belong into the newest message only. {_behind(step.call)}",
+        fix=f"Leave what was sent where it is; reminders belong into the newest message only. {_behind(step)}",
         calls=(step.call.id,),
         path=at.path,
         tokens=loss.tokens,
@@ -340,7 +340,7 @@ def prefix_changed(step: Step) -> Iterator[Finding]:
         severity="warning",
         title=title,
         detail=detail,
-        fix=f"Send again what was sent, unchanged, and add what is new at the end. {_behind(step.call)}",
+        fix=f"Send again what was sent, unchanged, and add what is new at the end. {_behind(step)}",
         calls=(step.call.id,),
         path=at.path,
         tokens=loss.tokens,
@@ -463,12 +463,17 @@ def _advice(at: Break) -> str:
 _BREAKPOINTS = ("anthropic", "bedrock", "aws", "claude-platform-aws")
 
 
-def _behind(call: Call) -> str:
+def _behind(step: Step) -> str:
     """What a change costs with this provider, and where changing text may stand."""
-    provider, platform = call.provider.lower(), call.platform.lower()
-    if "bedrock" in (provider, platform):
+    provider, platform = step.call.provider.lower(), step.call.platform.lower()
+    by_rule = (
+        step.engine == "breakpoint"
+    )  # what serves the model says it, not whose platform it is: Claude on Vertex AI
+    if not step.engine:
+        by_rule = provider in _BREAKPOINTS or platform in _BREAKPOINTS
+    if by_rule and "bedrock" in (provider, platform):
         return "Whatever changes must stand behind the last cachePoint: all that follows it is read again."
-    if provider in _BREAKPOINTS or platform in _BREAKPOINTS:
+    if by_rule:
         return "Whatever changes must stand behind the last cache_control breakpoint: all after it is read again."
     if provider:
         return "This provider caches the longest unchanged beginning by itself: all after a change is read again."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ctx.model import Break, Call, Context, Finding, NotChecked, Reading, Segment
@@ -15,7 +15,8 @@ class Step:
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
     first; ``text`` gives a segment's text by its digest while it is kept; ``sum_conflicts`` are the contradictions between
     the call's numbers and the sums that agent spans above it write; ``before`` is how full the window was when that was
-    last known; ``minimum`` and ``lookback`` are the cache rule's, where one is known;
+    last known; ``minimum``, ``lookback``, ``engine`` and ``lifetimes`` (seconds at least and at most, by
+    name) are the cache rule's, where one is known;
     ``compactions`` are the turns of the conversation at which its history was replaced before."""
 
     reading: Reading
@@ -27,6 +28,8 @@ class Step:
     before: Context | None = None
     minimum: int | None = None
     lookback: int | None = None
+    engine: str = ""
+    lifetimes: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     compactions: Sequence[int] = ()
 
     @property

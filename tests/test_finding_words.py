@@ -1,0 +1,132 @@
+"""What an engineer reads of a finding is true for that provider, and said once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import otel_ctx
+
+START = 1_795_600_000
+RULE = "Answer in two sentences, name the order and its state, and never promise a refund before the policy was read. "
+
+
+def text(role: str, *parts: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": part} for part in parts]}
+
+
+def findings(
+    tmp_path: Path, provider: str, model: str, calls: list[tuple[int, list[dict[str, Any]], int, int, int]]
+) -> list[dict[str, Any]]:
+    """``calls``: second of the start, messages, input, read, written."""
+    spans = []
+    for i, (at, messages, total, read, write) in enumerate(calls):
+        begin = (START + at) * 1_000_000_000
+        texts = {
+            "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider, "gen_ai.request.model": model,
+            "gen_ai.input.messages": json.dumps(messages),
+        }  # fmt: skip
+        numbers = {"gen_ai.usage.input_tokens": total, "gen_ai.usage.cache_read.input_tokens": read}
+        if write:
+            numbers["gen_ai.usage.cache_creation.input_tokens"] = write
+        pairs = [{"key": k, "value": {"stringValue": v}} for k, v in texts.items()]
+        pairs += [{"key": k, "value": {"intValue": str(v)}} for k, v in numbers.items()]
+        spans.append({
+            "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": f"{i + 1:016x}", "name": "chat", "kind": 3,
+            "startTimeUnixNano": str(begin), "endTimeUnixNano": str(begin + 2_000_000_000), "attributes": pairs,
+        })  # fmt: skip
+    dump = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "acme.genai"}, "spans": spans}]}]}
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(dump))
+    told: list[dict[str, Any]] = json.loads(otel_ctx.analyze(path).to_json())["findings"]
+    return told
+
+
+def turns(n: int, system: str = RULE * 150) -> list[dict[str, Any]]:
+    asks = [text("user", f"Question {i}: where is order {1000 + i}? {RULE}") for i in range(n + 1)]
+    told = [m for i, ask in enumerate(asks) for m in (ask, text("assistant", f"On its way, {i}."))][:-1]
+    return [text("system", system), *told]
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "said"),
+    [
+        ("anthropic", "claude-sonnet-4-5", "last cache_control breakpoint"),
+        ("gcp.vertex_ai", "claude-sonnet-4-5@20250929", "last cache_control breakpoint"),
+        ("aws.bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0", "last cachePoint"),
+        ("gcp.vertex_ai", "gemini-3.5-flash", "by itself"),
+        ("openai", "gpt-4.1", "by itself"),
+    ],
+)
+def test_where_changing_text_may_stand_is_said_by_what_serves_the_model(
+    tmp_path: Path, provider: str, model: str, said: str
+) -> None:
+    calls = [
+        (i * 20, turns(i, f"It is 3:0{i}:1{i} PM. {RULE * 300}"), 7_000 + 40 * i, 0, 0) for i in range(3)
+    ]
+    found = [
+        f
+        for f in findings(tmp_path, provider, model, calls)
+        if f["kind"] in ("volatile_prefix", "prefix_changed")
+    ]
+    assert [f["kind"] for f in found] == ["volatile_prefix"]
+    assert said in found[0]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("model", "pause", "said"),
+    [
+        ("claude-sonnet-4-5", 900, 'ttl "1h" in cache_control'),
+        ("claude-sonnet-4-5", 9_000, "No lifetime that is offered bridges such a pause."),
+    ],
+)
+def test_only_a_lifetime_that_bridges_the_pause_is_advised(
+    tmp_path: Path, model: str, pause: int, said: str
+) -> None:
+    calls = [
+        (0, turns(0), 3_000, 0, 3_000),
+        (20, turns(1), 3_100, 3_000, 100),
+        (pause, turns(2), 3_200, 0, 3_200),
+    ]
+    found = [f for f in findings(tmp_path, "anthropic", model, calls) if f["kind"] == "ttl_expired"]
+    assert [f["tokens"] for f in found] == [3_100]
+    assert said in found[0]["fix"]
+
+
+def test_a_reminder_that_is_always_put_last_is_one_finding(tmp_path: Path) -> None:
+    """It stands further on in each call, and so does the place where the prompts part."""
+    calls = []
+    for i in range(6):
+        messages = turns(i)
+        messages[-1]["parts"].append(
+            {"type": "text", "content": "<reminder>Be brief. " + RULE * 2 + "</reminder>"}
+        )
+        calls.append((i * 20, messages, 3_000 + 60 * i, 0, 3_000 + 60 * i))
+    found = [
+        f
+        for f in findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+        if f["kind"] in ("moved_segment", "breakpoint_before_change", "prefix_changed")
+    ]
+    assert [(f["kind"], len(f["calls"])) for f in found] == [("moved_segment", 5)]
+    assert found[0]["tokens"] == sum(3_000 + 60 * i for i in range(5))
+
+
+def test_two_edits_of_the_history_stay_two_findings(tmp_path: Path) -> None:
+    """What happened at two places by chance is no habit: each keeps its place."""
+    calls = []
+    for i in range(5):
+        messages = turns(i)
+        if i >= 2:
+            messages[1] = text("user", "Question 0, edited. " + RULE)
+        if i >= 4:
+            messages[3] = text("user", "Question 1, edited. " + RULE)
+        calls.append((i * 20, messages, 3_000 + 60 * i, 0, 3_000 + 60 * i))
+    found = [
+        f
+        for f in findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+        if f["kind"] == "prefix_changed"
+    ]
+    assert {f["path"] for f in found} == {"messages[1].parts[0]", "messages[3].parts[0]"}
