@@ -20,7 +20,8 @@ from otel_ctx.parts import History, structure
 _PROMPT = "gen_ai.prompt."
 _COMPLETION = "gen_ai.completion."
 _TOOLS = "llm.request.functions."
-_PREFIXES = (_PROMPT, _COMPLETION, _TOOLS)
+_AGENTOPS_TOOLS = "gen_ai.request.functions."
+_PREFIXES = (_PROMPT, _COMPLETION, _TOOLS, _AGENTOPS_TOOLS)
 _NO_CONVERSATION = frozenset({"embedding", "rerank"})  # values of llm.request.type
 _BLOCK_LISTS = frozenset({"aws", "bedrock", "aws.bedrock"})  # content is always a list of Converse's blocks
 _CALLS = frozenset({"toolUse", "toolResult"})
@@ -97,7 +98,7 @@ def _indexed(span: Span) -> _Flat:
 
 def _sorted(run: Run) -> _Flat:
     flat = _Flat(run)
-    targets = dict(zip(_PREFIXES, (flat.prompt, flat.completion, flat.tools), strict=True))
+    targets = dict(zip(_PREFIXES, (flat.prompt, flat.completion, flat.tools, flat.tools), strict=True))
     for key, value in chain(run.others, run.new):
         if key.startswith(_PREFIXES):
             for prefix, target in targets.items():
