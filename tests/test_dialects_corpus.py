@@ -27,6 +27,8 @@ DIALECTS = {
         "oi-openai-chat-valuelen",
         "oi-pydantic-ai-anthropic",  # another library's spans, painted over
         "oi-vercel-ai7-anthropic-legacy",
+        "autogen-oi-openai",  # AutoGen's tool results under a name of their own
+        "oi-smolagents",  # neighbours of one role, which were sent as one message
     ),
     "openllmetry": (
         "oll033-openai-chat-stream",  # usage under its first names
@@ -36,6 +38,7 @@ DIALECTS = {
         "oll053-openai-chat-long-limit128",
         "oll053-openai-responses",  # no llm.request.type
         "oi-openllmetry-anthropic",  # rewritten by a converter to OpenInference
+        "agentops-openai",  # other names for tools
     ),
     "vercel": (
         "vercel-ai4-anthropic-stream",  # cached counts in the metadata only
@@ -50,6 +53,9 @@ DIALECTS = {
         "crewai-session",  # what lies deep in a value as Python prints it
         "vercel-ai7-anthropic-stream",  # the conventions' names; parts of which only the type is left
         "traceloop-openai-js-responses-stream",  # the list of input items as one user's text
+        "ag2-telemetry",  # accounts of what was spent beside the requests
+        "langwatch-openai",  # figures under the conventions' names, words under its own
+        "traceai-openai",  # OpenInference's lists under the conventions' names
     ),
     "langfuse": (
         "langfuse-langchain",  # tools as messages at the end; exclusive buckets
@@ -69,6 +75,11 @@ DIALECTS = {
     "haystack": ("haystack",),  # its own classes of messages and tools; figures in the replies
     "litellm": ("litellm-chat-default-parent",),  # one request's attributes on the application's span
     "adk": ("google-adk-gemini-schema1",),  # the request as JSON, its figures once more on a span below
+    "monocle": (
+        "monocle-openai",  # prompts on events, a message one key
+        "monocle-anthropic",  # the SDK's own spans below
+    ),
+    "generic": ("genkit-openai", "mlflow-anthropic"),  # nobody knows them
     "mastra": ("mastra-chat",),  # the prompt in pieces, on the spans of a run, its steps and tools
     "claude_code": ("claude-code-content-proto",),  # the prompt in pieces, on spans and events
     "codex": ("codex-nocontent",),  # figures on three spans of one request

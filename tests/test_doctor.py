@@ -165,6 +165,12 @@ FACTS = (
         f"{TL_JS}openai", "0.27.0", "cached", "@arizeai/",
     ),
     Fact("azure-ai-projects-responses", AZURE, "1.0.0b13", "cached", "cache_read"),
+    # of agents and of services beside them
+    Fact("ag2-telemetry", f"{OTEL}ag2", "", "part", "the client that calls the model"),
+    Fact("ag2-telemetry", f"{OTEL}ag2", "", "tools", "never records tool definitions"),
+    Fact("monocle-*", "monocle_apptrace", "", "tools", "never records tool definitions"),
+    Fact("monocle-anthropic", "monocle_apptrace", "", "part", "leaves Anthropic's system prompt out"),
+    Fact("oi-smolagents", f"{OI}smolagents", "0.1.43", "cached", "cache_read"),
     # nothing to be mended
     Fact("otel-genai-openai-responses-spanonly-stateful", f"{OTEL}genai.openai", "1.3b0", "server", "Nothing needs"),
     Fact("oll-openai-responses-stateful", OLL, "0.62.4", "server", "Nothing needs"),

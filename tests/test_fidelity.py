@@ -33,9 +33,11 @@ UNFAITHFUL = {
     "oi-openai-chat-hidemessages": "asked to hide messages, the library leaks them beside: they stay hidden",
     "oi-langchain-js-anthropic-stream": "the library adds the output tokens of the first event to those of the last",
     "gemini-cli-notraces": "in the system prompt, JSON within JSON, this dump's pseudo-words are others",
+    "genkit-openai": "the library sends tools without the descriptions that it records",
     "vercel-ai5-chat-attrlen2048": "what was cut off the prompt stands once more, in the answer's own arguments",
 }
 NO_THREAD = {
+    "oi-smolagents": "a last answer is asked for beside the history, so that two requests go on from one place",
     "agent-framework-chat-nocontent": "neither contents nor ids, and each turn is a trace of its own",
     "crewai-session": "the framework words the last turn's question anew and drops its tool calls",
     "anthropic-sdk-default": "neither contents nor ids, and each call is a trace of its own",

@@ -29,6 +29,10 @@ SHARE = 0.75  # of the cases, at least
 BEYOND_SHAPES = {
     "claude-code-content-proto": "spans have what is new alone, as text with headings of its own",
     "gemini-cli-notraces": "there are no spans",
+    "genkit-openai": "tools are sent without the descriptions that are recorded",
+    "monocle-anthropic": "each message is JSON of one key, and the outcome of a call is its kind: tool_call",
+    "monocle-openai": "each message is JSON of one key, and the outcome of a call is its kind: tool_call",
+    "oi-smolagents": "the request for a last answer has no tools, the agent's span above it has some",
     "mastra-chat": "the prompt lies on other spans than the figures, in pieces",
     "traceloop-langchain-js-chat": "the tool calls stand on other spans, and none names its parent",
     "traceloop-openai-js-responses-stream": "the whole list of items is the text of one user message",

@@ -26,6 +26,7 @@ from otel_ctx.dialects import (
     langsmith,
     litellm,
     mastra,
+    monocle,
     openinference,
     openllmetry,
     pydantic,
@@ -52,6 +53,7 @@ READERS: tuple[Reader, ...] = (
     adk.read,
     codex.read,
     mastra.read,
+    monocle.read,
     litellm.read,
     pydantic.read,
     genai.read,
@@ -77,6 +79,7 @@ MARKS: Mapping[Reader, str] = {
     langfuse.read: "langfuse.observation.type",
     langsmith.read: "langsmith.span.kind",
     mastra.read: "mastra.span.type",
+    monocle.read: monocle.MARK,
     exchange.read: "exchange.dialect",
 }
 
@@ -110,8 +113,8 @@ def _read(span: Span) -> Telling | None:
         telling = reader(span)
         if telling is None:
             continue
-        if reader is genai.read and telling.role == "call" and _is_bare(telling):
-            telling = generic.with_content(telling, span)
+        if reader is genai.read and telling.role == "call" and telling.messages is None and not telling.lost:
+            telling = generic.with_content(telling, span)  # the library may have names of its own for words
         telling = with_cut(telling, span.cut)
         if telling.role != "call":
             return telling
@@ -121,12 +124,6 @@ def _read(span: Span) -> Telling | None:
             return telling
         return telling._replace(parameters=parameters, diagnosis=diagnosis)
     return None
-
-
-def _is_bare(telling: Telling) -> bool:
-    """Are the conventions' names there for the figures alone? The words may stand under the library's own."""
-    content = (telling.tools, telling.system, telling.messages, telling.output)
-    return all(part is None for part in content) and not telling.lost
 
 
 def _is_known(span: Span) -> bool:

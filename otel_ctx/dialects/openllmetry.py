@@ -20,7 +20,9 @@ from otel_ctx.parts import History, structure
 _PROMPT = "gen_ai.prompt."
 _COMPLETION = "gen_ai.completion."
 _TOOLS = "llm.request.functions."
-_PREFIXES = (_PROMPT, _COMPLETION, _TOOLS)
+# AgentOps, which began as a copy of these packages, has names of its own for tools: OpenAI's, and Anthropic's
+_AGENTOPS_TOOLS = ("gen_ai.request.functions.", "gen_ai.request.tools.")
+_PREFIXES = (_PROMPT, _COMPLETION, _TOOLS, *_AGENTOPS_TOOLS)
 _NO_CONVERSATION = frozenset({"embedding", "rerank"})  # values of llm.request.type
 _BLOCK_LISTS = frozenset({"aws", "bedrock", "aws.bedrock"})  # content is always a list of Converse's blocks
 _CALLS = frozenset({"toolUse", "toolResult"})
@@ -61,6 +63,11 @@ def read(span: Span) -> Telling | None:
     if not messages:
         reasons.add("attributes_dropped" if span.dropped_attributes else "not_captured")
         lost.update(("tools", "system", "messages"))
+    elif text(a, "instrumentation.name") == "agentops" and text(a, "library.name") == "anthropic":
+        reasons.add(
+            "not_captured"
+        )  # no system prompt; tool calls left out, their results as words of its own
+        lost.update(("system", "messages"))
     elif not tools and calls:
         reasons.add("attributes_dropped" if span.dropped_attributes else "schema_missing")
         lost.add("tools")
@@ -99,7 +106,7 @@ def _indexed(span: Span) -> _Flat:
 
 def _sorted(run: Run) -> _Flat:
     flat = _Flat(run)
-    targets = dict(zip(_PREFIXES, (flat.prompt, flat.completion, flat.tools), strict=True))
+    targets = dict(zip(_PREFIXES, (flat.prompt, flat.completion, *[flat.tools] * 3), strict=True))
     for key, value in chain(run.others, run.new):
         if key.startswith(_PREFIXES):
             for prefix, target in targets.items():
@@ -192,5 +199,6 @@ def _definitions(flat: dict[str, Any], span: Span, reasons: set[Reason], lost: s
     found: list[Any] = []
     for tool in tools:
         if tool is not None and tool.get("name"):
+            tool = {**tool, "parameters": tool.get("parameters", tool.get("arguments"))}  # AgentOps' word
             found.append({k: structure(tool[k]) for k in _DEFINITION if tool.get(k) not in (None, "")})
     return found

@@ -66,23 +66,33 @@ def read(span: Span) -> Telling | None:
 
 
 def with_content(telling: Telling, span: Span) -> Telling:
-    """``telling``, which has a call's figures and none of its words, with the words that ``span`` seems to have under
+    """``telling``, which has a call's figures and none of its messages, with the words that ``span`` seems to have under
     other names."""
-    if not span.events and all(map(is_plain, span.attributes.values())):
+    if not span.events and not any(_may_hold_words(k, v) for k, v in span.attributes.items()):
         return telling
     guess = read(span)
     if guess is None or guess.role != "call" or guess.messages is None:
         return telling
+    told = {"tools"} if telling.tools is not None else set()
     return telling._replace(
-        tools=guess.tools,
-        system=guess.system,
+        tools=telling.tools or guess.tools,
+        system=telling.system or guess.system,
         messages=guess.messages,
-        output=guess.output,
+        output=telling.output or guess.output,
         reserve=telling.reserve or guess.reserve,
-        reasons=telling.reasons | guess.reasons,
-        lost=telling.lost | guess.lost,
-        guess=tuple(said for said in guess.guess if not said.startswith(("call:", "usage:"))),
+        reasons=telling.reasons | (guess.reasons - {"schema_missing"} if told else guess.reasons),
+        lost=guess.lost - told,
+        guess=tuple(
+            said for said in guess.guess if not said.startswith(("call:", "usage:", *(f"{t}:" for t in told)))
+        ),
     )
+
+
+def _may_hold_words(name: str, value: object) -> bool:
+    """Most attributes beside a call's figures are names and numbers."""
+    if not is_plain(value) or ".0." in name:
+        return True
+    return isinstance(value, str) and len(value) > _LONGEST_KIND
 
 
 @lru_cache(maxsize=1024)

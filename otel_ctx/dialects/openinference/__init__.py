@@ -72,7 +72,7 @@ def _call(span: Span, flat: Flat) -> Telling | None:
         reserve=reserve if reserve > 0 else None,
         limit=number(parameters, "context_window"),
         parameters=of_request(parameters),
-        tools=Raw("tools", prompt.tools) if prompt.tools else None,
+        tools=Raw("tools", prompt.tools) if prompt.tools is not None else None,
         system=Raw("system", prompt.system) if prompt.system else None,
         messages=Raw("messages", prompt.messages) if prompt.messages else None,
         output=Raw("messages", prompt.output) if prompt.output else None,

@@ -62,7 +62,9 @@ def prompt_of(span: Span, flat: Flat, wire: Wire, parameters: Mapping[str, Any])
     if prompt.output is None and flat.outputs:
         prompt.output = [m for m in indexed(flat.outputs)[0] if m]
     whole = "model" in wire.body and bool(wire.messages)
-    if prompt.tools is None and "tools" not in prompt.lost and not whole and _calls_tools(flat):
+    if prompt.tools is None and "tools" not in prompt.lost and whole:
+        prompt.tools = []  # a request as it was sent, with none
+    elif prompt.tools is None and "tools" not in prompt.lost and _calls_tools(flat):
         prompt.miss("attributes_dropped" if span.dropped_attributes else "schema_missing", "tools")
     if prompt.messages is None and "messages" not in prompt.lost:
         prompt.miss(missing, "system", "messages")
