@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import otel_ctx
 from otel_ctx.parts import as_sent, read_messages, read_system, read_tools
 from otel_ctx.parts.shapes import is_message
 
@@ -341,3 +344,28 @@ def test_a_system_message_whose_parts_are_no_list(said: Any, texts: list[str]) -
 @pytest.mark.parametrize("odd", [{"a": 1}, [1], 7, None])
 def test_what_has_no_word_for_its_type_is_no_message(odd: Any) -> None:
     assert not is_message({"type": odd})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{\n  "rows": [{"id": 1, "note": "a b"}],\n  "total": 2\n}', "[1, 2,  3]", '[{"id": 1},  {"id": 2}]'],
+)
+def test_a_system_prompt_that_is_json_of_its_own_stays_as_it_was_sent(text: str) -> None:
+    """Its blanks are tokens, and part of what is cached."""
+    assert [(part.kind, part.text) for part in read_system(text)] == [("system", text)]
+
+
+def test_a_system_prompt_that_is_json_of_its_own_in_a_request(tmp_path: Path) -> None:
+    text = json.dumps({"rows": [{"id": i, "note": "unworn items"} for i in range(40)]}, indent=2)
+    body = {
+        "model": "gpt-5.1",
+        "instructions": text,
+        "input": [{"role": "user", "content": "How many?"}],
+        "store": False,
+    }
+    (tmp_path / "requests.jsonl").write_text(json.dumps(body))
+    call = json.loads(otel_ctx.analyze(tmp_path / "requests.jsonl").to_json(include_text=True))["calls"][0]
+    assert [(s["kind"], s["text"]) for s in call["segments"]["new"]] == [
+        ("system", text),
+        ("user", "How many?"),
+    ]

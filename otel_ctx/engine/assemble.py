@@ -95,7 +95,8 @@ class Assembler:
                     self._texts.touch(segment.digest)
                 return known, set()
         value, reasons = _opened(raw.value)
-        parts = read_tools(value) if raw.shape == "tools" else read_system(value)
+        # A system prompt may be JSON of its own: whether it holds blocks is seen there.
+        parts = read_tools(value) if raw.shape == "tools" else read_system(value if reasons else raw.value)
         seen = _unmasked(parts)
         if len(seen) < len(parts):
             reasons = reasons | {"redacted"}

@@ -56,8 +56,11 @@ def is_batch(value: Any) -> bool:
 
 
 def read_system(value: Any) -> list[Part]:
-    """A system prompt: plain text, a list of blocks, a JSON string of such a list, or one message with parts."""
-    value = structure(value)
+    """A system prompt: plain text, a list of blocks, a JSON string of such a list, or one message with parts. Text that is
+    JSON of its own, a table or a configuration, stays as it was sent: its blanks are part of the prefix."""
+    opened = structure(value)
+    if not isinstance(value, str) or all(map(_may_be_block, _as_list(opened))):
+        value = opened
     if isinstance(value, dict) and ("parts" in value or "content" in value) and "type" not in value:
         value = value.get("parts") or value.get("content")
     parts: list[Part] = []
@@ -73,6 +76,13 @@ def read_system(value: Any) -> list[Part]:
                 continue
             parts += read_block(b, "system", "system", f"system[{len(parts)}]")
     return parts
+
+
+_OF_BLOCKS = frozenset({"type", "text", "content", "parts", "role", "cachePoint"})
+
+
+def _may_be_block(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, dict) and not _OF_BLOCKS.isdisjoint(value))
 
 
 def _as_list(value: Any) -> Sequence[Any]:
