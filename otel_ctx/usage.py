@@ -21,6 +21,7 @@ _AS_THE_API = "the provider's API counts so, and its number was passed on"
 _STRAY = (
     1.3  # text counts by an estimate, and tools or instructions that were not seen, in shares of the input
 )
+_FAR = 1.5  # how far an estimate of the text may be from the truth
 _ROOM = 400  # tokens of framing besides
 _MOST = 10**10  # tokens; no request has as many, and no sum over a run
 _COUNTS = (
@@ -111,8 +112,13 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
 def settled(usage: Usage, claim: UsageClaim | None, text: int, *, whole: bool) -> Usage:
     """``usage`` with an input whose meaning only the text can tell: ``text`` tokens were seen, of the ``whole`` prompt or
     of a part. More text than input: cached tokens are not in it. All the text is there and far less than both together:
-    they are."""
+    they are. Where none are told, and the input is one without them, they were lost: what it was is not known."""
     cached = (usage.cache_read or 0) + (usage.cache_write or 0)
+    if usage.semantics == "exclusive" and usage.input and not cached and usage.input < text / _FAR - _ROOM:
+        words = f"input {_n(usage.input)} is without cached tokens and none are told, but the text has about {_n(text)}"
+        return replace(
+            usage, input=None, cache_read=None, cache_write=None, conflicts=(*usage.conflicts, words)
+        )
     claim = _believed(claim, []) if claim is not None else None
     if claim is None or not claim.guessed or claim.input is None or usage.semantics or not cached:
         return usage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -858,3 +859,22 @@ def test_no_record_is_too_odd(name: str, body: object, attributes: dict[str, Any
     said = genai_events.read_log(record(name, body, attributes))
 
     assert said is None or said.role == "content"
+
+
+def test_langtraces_tools_are_texts_in_a_list_in_a_text() -> None:
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    call = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o"}
+    asked = Event("gen_ai.content.prompt", 1, {"gen_ai.prompt": '[{"role": "user", "content": "Where?"}]'})
+    said = told(call | {"gen_ai.request.tools": json.dumps([json.dumps([tool])])}, asked)
+
+    assert [p.name for p in parts(said.tools)] == ["look"]
+    assert not said.reasons
+
+
+def test_bare_names_of_tools_are_no_definitions() -> None:
+    call = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": '[{"role": "user", "content": "Where?"}]',
+    }
+
+    assert "schema_missing" in told(call | {"gen_ai.tool.definitions": '["look"]'}).reasons

@@ -774,3 +774,20 @@ def test_words_under_the_conventions_names_need_no_guess() -> None:
     assert told_twice is not None
     assert prompt(told_twice) == SAID
     assert not told_twice.guess
+
+
+def test_words_that_indexes_spell_beside_figures_and_tools() -> None:
+    """traceAI's: OpenInference's lists under the conventions' names."""
+    messages = {
+        f"gen_ai.input.messages.{n}.message.{key}": value
+        for n, message in enumerate(CHAT[:2])
+        for key, value in message.items()
+    }
+    tools = {"gen_ai.tool.definitions": json.dumps([TOOL])}
+    said = read(span(FIGURES | tools | messages | {"gen_ai.span.kind": "LLM"}))
+
+    assert said is not None
+    assert prompt(said) == SAID[:2]
+    assert [p.name for p in parts(said.tools)] == ["look"]
+    assert said.guess == ("messages: gen_ai.input.messages",)
+    assert not said.lost

@@ -67,6 +67,27 @@ def test_messages_tools_and_answer() -> None:
     assert not said.reasons
 
 
+@pytest.mark.parametrize(
+    ("prefix", "parameters"),
+    [("gen_ai.request.functions", "parameters"), ("gen_ai.request.tools", "arguments")],
+)
+def test_agentops_names_of_tools(prefix: str, parameters: str) -> None:
+    tool = {"id": "tool-0", "type": "function", "name": "look", parameters: '{"type": "object"}'}
+    said = told(PROMPT | {f"{prefix}.0.{key}": value for key, value in tool.items()})
+
+    assert [p.text for p in parts(said.tools)] == ['{"name":"look","parameters":{"type":"object"}}']
+    assert not said.reasons
+
+
+def test_agentops_leaves_parts_of_anthropics_prompts_out() -> None:
+    own = {"instrumentation.name": "agentops", "library.name": "anthropic"}
+    said = told(PROMPT | own)
+
+    assert said.lost == {"system", "messages"}
+    assert said.reasons == {"not_captured"}
+    assert not told(PROMPT | own | {"library.name": "openai"}).lost
+
+
 def test_content_switched_off() -> None:
     said = told({"llm.request.type": "chat", "gen_ai.usage.input_tokens": 30})
 

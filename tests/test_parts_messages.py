@@ -259,6 +259,11 @@ def test_other_libraries_messages_are_never_joined() -> None:
     assert as_sent(messages) is messages
 
 
+def test_a_message_of_which_nothing_is_left_is_none() -> None:
+    assert read_messages([[{"id": "", "type": ""}], [], [[None]]])[0] == []
+    assert [p.text for p in read_messages([[{"id": "", "n": 0}], []])[0]] == ['[{"id":"","n":0}]']
+
+
 def test_a_tool_call_that_stands_twice_is_one() -> None:
     call = {"id": "c1", "function": {"name": "f", "arguments": "{}"}}
     blocks = [{"type": "text", "text": "So."}, {"type": "tool_use", "id": "c1", "name": "f", "input": {}}]

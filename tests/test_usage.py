@@ -441,3 +441,29 @@ def test_text_settles_nothing_that_is_known() -> None:
 
         assert settled(known, claim, 90_000, whole=True) == known
     assert settled(Usage(), None, 90_000, whole=True) == Usage()
+
+
+def test_an_input_without_cached_tokens_of_which_none_are_told_is_not_known() -> None:
+    """As OpenLIT writes Anthropic's streams: of 1,900 tokens 26 were not cached, and the rest is told as 0."""
+    claim = UsageClaim(input=26, output=24, cache_read=0, cache_write=0, semantics="exclusive")
+    found = settled(decide(claim, None), claim, 2_100, whole=True)
+
+    assert (found.input, found.cache_read, found.cache_write, found.output) == (None, None, None, 24)
+    assert found.conflicts == (
+        "input 26 is without cached tokens and none are told, but the text has about 2,100",
+    )
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        (UsageClaim(input=1_900, cache_read=0, cache_write=0, semantics="exclusive"), 2_400),
+        (UsageClaim(input=26, cache_read=0, cache_write=1_850, semantics="exclusive"), 2_100),
+        (UsageClaim(input=26, cache_read=0, cache_write=0, semantics="inclusive"), 2_100),
+        (UsageClaim(input=26, cache_read=0, cache_write=0, semantics="exclusive"), 300),
+    ],
+)
+def test_an_input_that_the_text_does_not_contradict_stands(claim: UsageClaim, text: int) -> None:
+    known = decide(claim, None)
+
+    assert settled(known, claim, text, whole=True) == known

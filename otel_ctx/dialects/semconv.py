@@ -17,7 +17,7 @@ from otel_ctx.parts import ITEM_TYPES, is_mask, structure
 INPUT = ("gen_ai.input.messages",)
 OUTPUT = ("gen_ai.output.messages",)
 SYSTEM = ("gen_ai.system_instructions",)
-TOOLS = ("gen_ai.tool.definitions",)
+TOOLS = ("gen_ai.tool.definitions", "gen_ai.request.tools")
 PROVIDER = ("gen_ai.provider.name", "gen_ai.system")
 OPERATION = ("gen_ai.operation.name", "llm.request.type")
 REQUEST_MODEL = ("gen_ai.request.model", "llm.request.model")
@@ -382,7 +382,11 @@ def _is_cut(value: str) -> bool:
 def _without_schemas(tools: Any) -> bool:
     """Some instrumentations write ``"parameters": null`` for every tool, or only the tools' names."""
     if isinstance(tools, str):
-        return '"parameters":null' in tools or '"parameters": null' in tools or tools[:2] == '["'
+        names = tools[:2] == '["' and tools[2:3] not in (
+            "[",
+            "{",
+        )  # and no definitions that are texts of JSON
+        return names or '"parameters":null' in tools or '"parameters": null' in tools
     if isinstance(tools, (list, tuple)) and not isinstance(tools, (Stored, Unseen)):
         return any(
             t[:1] != "{" if isinstance(t, str) else isinstance(t, Mapping) and t.get("parameters", 0) is None

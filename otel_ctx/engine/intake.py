@@ -12,12 +12,14 @@ from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.spans import Marks
 from otel_ctx.engine.stored import with_contents
 from otel_ctx.engine.texts import Texts
-from otel_ctx.model import EMPTY_CHAIN, Chain, LogRecord, Span, Telling
+from otel_ctx.model import EMPTY_CHAIN, Chain, LogRecord, Raw, Span, Telling
 from otel_ctx.rules import Rules, load
 from otel_ctx.tokens import Counter
 
 Key = tuple[str, str, str, int, str]
 """Trace, span, role, order among the span's content records, dialect (of a content record: what it holds)."""
+
+_NO_TOOLS = Raw("tools", ())  # it was said that there are none
 
 
 class Intake:
@@ -118,7 +120,8 @@ class Intake:
             lost.add("system")
         if message_reasons:
             lost.add("messages")
-        bare = telling._replace(tools=None, system=None, messages=None, output=None, lost=frozenset(lost))
+        none = _NO_TOOLS if telling.tools is not None and not tools and not tool_reasons else None
+        bare = telling._replace(tools=none, system=None, messages=None, output=None, lost=frozenset(lost))
         return Told(bare, tools, system, messages, answer, frozenset(reasons), _weight(telling))
 
     def _encoding(self, telling: Telling) -> str:

@@ -98,7 +98,7 @@ def read_message(message: Any, index: int) -> list[Part]:
     if isinstance(message, str):
         return [Part("user", "user", "", f"{path}.parts[0]", message)] if message else []
     if not isinstance(message, dict):
-        return [] if message is None else [Part("user", "", "", f"{path}.parts[0]", compact(message))]
+        return [] if _is_blank(message) else [Part("user", "", "", f"{path}.parts[0]", compact(message))]
     message = plain(message)
     if str(message.get("type")) in _ITEMS_WITHOUT_CONTENT:
         return []
@@ -126,6 +126,15 @@ def read_message(message: Any, index: int) -> list[Part]:
     if marker and parts:
         parts[-1] = parts[-1]._replace(cache_marker=marker)
     return parts
+
+
+def _is_blank(value: Any) -> bool:
+    """Is nothing left in it? Langtrace makes ``[{"id": "", "type": ""}]`` of the SDK's own objects."""
+    if isinstance(value, dict):
+        return all(map(_is_blank, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_blank, value))
+    return value is None or value == ""
 
 
 def sent_together(role: str) -> bool:
