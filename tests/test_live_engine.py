@@ -88,6 +88,7 @@ def test_every_call_and_every_token_is_counted_once(case: str) -> None:
 
 
 TOLD_LATER = {
+    "genkit-openai": "a span around the call tells it again, in a batch of its own",
     "strands-openai-default": "the tools stand on the agent's span, above the parent",
     "strands-openai-latest": "the tools stand on the agent's span, above the parent",
     "traceloop-langchain-js-chat": "the span around the call is no parent of it, and tells more",
