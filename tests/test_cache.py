@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from otel_ctx.cache import Simulator
+from otel_ctx.cache.store import Entry, Store
 from otel_ctx.cost import cost_of
 from otel_ctx.model import (
     EMPTY_CHAIN,
@@ -645,3 +646,14 @@ status = "documented"
     assert cost is not None
     assert cost.parts["cache_read"] == pytest.approx(2 * 0.05)
     assert cost.parts["cache_write"] == pytest.approx(2 * 1.25 + 2 * 2)
+
+
+@pytest.mark.parametrize("far", [-(2**70), -1, 0, 2**63, 2**64 - 1, 2**70])
+def test_a_store_takes_any_number_that_a_span_claims(far: int) -> None:
+    store = Store(3600)
+    store.use("scope", 1, Entry(far, far, far, None, 300))
+    found = store.get("scope", 1)
+
+    assert found is not None
+    assert found.tokens == found.start == found.ready == min(max(far, 0), 2**64 - 1)
+    assert (found.least, found.most) == (None, 300)

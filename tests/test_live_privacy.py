@@ -108,8 +108,10 @@ def test_no_run_of_a_prompt_appears_where_it_was_not(case: str, caplog: pytest.L
         metrics = exported_metrics(reader)
         analyzer.discard()
     everything = [text for span in spans for text in found(span)]
-    # A text may name a model or a tool: a name is a value of its own, and short.
-    prompts = union(t for t in everything if len(t) >= TEXT) - union(t for t in everything if len(t) < TEXT)
+    # A text may name a model, a tool or a library: a name is a value of its own, and short.
+    names = [t for t in everything if len(t) < TEXT]
+    names += [span.instrumentation_scope.name for span in spans if span.instrumentation_scope]
+    prompts = union(t for t in everything if len(t) >= TEXT) - union(names)
     assert sum(len(s.attributes or {}) for s in kept.spans) > sum(len(s.attributes or {}) for s in spans)
     for before, after in zip(spans, kept.spans, strict=True):
         own = union(found(before))

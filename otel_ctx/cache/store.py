@@ -9,7 +9,8 @@ import xxhash
 
 SECOND = 1_000_000_000
 _MOST = 174_762  # two generations that each fill a dict
-_PACKED = Struct("<qqqqq")
+_PACKED = Struct("<QQQqq")
+_MAX = 2**64 - 1  # the latest time that OTLP can tell; a sender may claim any
 _UNKNOWN = -1
 _FEW = 1000
 
@@ -121,9 +122,15 @@ class Store:
         least = _UNKNOWN if entry.least is None else entry.least
         most = _UNKNOWN if entry.most is None else entry.most
         self._old.pop(place, None)
-        self._new[place] = _PACKED.pack(entry.tokens, entry.start, entry.ready, least, most)
+        self._new[place] = _PACKED.pack(
+            _fitting(entry.tokens), _fitting(entry.start), _fitting(entry.ready), least, most
+        )
         if len(self._new) >= self._half:
             self._old, self._new = self._new, {}
+
+
+def _fitting(number: int) -> int:
+    return min(max(number, 0), _MAX)
 
 
 def _place(scope: str, key: int) -> int:

@@ -16,8 +16,13 @@ from otel_ctx.model import LogRecord, Raw, Reason, Telling
 def read_log(record: LogRecord) -> Telling | None:
     """Messages, or a body of a provider's API, in the record's body or attributes; None where none is there.
 
-    Only of a record that names its span: what stands on a span of a model's call belongs to that call."""
-    if not record.span_id or (is_plain(record.body) and all(map(is_plain, record.attributes.values()))):
+    Only of an event, which has a name, and names its span: what stands on a span of a model's call belongs to that call,
+    and lines of a log are none."""
+    if (
+        not record.name
+        or not record.span_id
+        or (is_plain(record.body) and all(map(is_plain, record.attributes.values())))
+    ):
         return None
     within = names.words(record.name)
     seen = look(chain(values(record.attributes, within), values({"body": record.body}, within)))
