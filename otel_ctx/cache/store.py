@@ -73,7 +73,7 @@ class Store:
         old = self._at(place)
         if old is not None and old.lives(entry.start):
             entry.ready = min(entry.ready, old.ready)
-        self._latest = entry.start
+        self._latest = _fitting(entry.start)
         self._put(entry, place)
 
     def answered(self, entry: Entry, now: int) -> None:
