@@ -188,7 +188,8 @@ class Memory:
 
 
 def groups(call: Call) -> Iterator[Hashable]:
-    """What calls of one conversation may have in common, the stronger first: a hint, as such, or the trace. Records of one log of requests do not."""
+    """What calls of one conversation may have in common, the stronger first: a hint, marked as one, or the trace. Records of
+    one log of requests do not."""
     if call.conversation_hint:
         yield "hint", call.conversation_hint
     if call.record != "request":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _OWN = 200  # characters' worth of memory that a text takes beside its characters: of short ones it is most
+_DIGITS = 32  # of a digest
 
 
 class Texts:
@@ -47,8 +48,8 @@ class Texts:
 
 
 def _key(digest: str) -> int | str:
-    """A digest as a number takes half the memory."""
+    """A digest as a number takes half the memory. A name that is none stays as it is."""
     try:
-        return int(digest, 16)
-    except ValueError:  # a name that somebody else gave
+        return int(digest, 16) if len(digest) == _DIGITS else digest
+    except ValueError:
         return digest
