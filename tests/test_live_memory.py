@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_ctx.cache.path import Path
 from otel_ctx.cache.store import Entry, Store
+from otel_ctx.conversations.memory import End, _Recent
 from otel_ctx.engine import LiveEngine
 from otel_ctx.engine.packed import Packing
 from otel_ctx.engine.spans import RecentParents, RecentSpans
 from otel_ctx.engine.texts import Texts
 from otel_ctx.live.gateway.delivered import Delivered
-from otel_ctx.model import EMPTY_CHAIN, Chain, Segment, Span, grown
+from otel_ctx.model import EMPTY_CHAIN, Chain, Prompt, Segment, Span, grown
 
 SECOND = 1_000_000_000
 segments = st.builds(
@@ -110,6 +112,54 @@ def test_texts_take_more_than_their_characters() -> None:
     assert sum(texts.get(f"{n}") is not None for n in range(5000)) * 204 <= 100_000
 
 
+def test_texts_are_known_by_any_name() -> None:
+    texts = Texts(None)
+    names = ("0" * 31 + "f", "f", "0f", "x" * 32, "no number", "")
+    for name in names:
+        texts.put(name, f"of {name}")
+    assert [texts.get(name) for name in names] == [f"of {name}" for name in names]
+    assert texts.get("no other") is None
+
+
+@given(st.lists(segments, max_size=30), st.lists(segments, max_size=6), st.integers(0, 1 << 20))
+def test_a_path_at_rest_goes_on_as_the_same_path(
+    first: list[Segment], more: list[Segment], total: int
+) -> None:
+    path, chain = Path(), grown(EMPTY_CHAIN, first, len(first))
+    path.follow(Prompt((), (), chain), 0, total, 1.0, drops=True)
+    at_rest = path.packed()
+    for _ in range(2):  # what goes on from it leaves it as it is
+        again = at_rest.opened()
+        assert again.packed() == at_rest
+        assert all(getattr(again, f.name) == getattr(path, f.name) for f in fields(Path))
+        prompt = Prompt((), (), grown(chain, more, len(first) + len(more)))
+        again.follow(prompt, len(first), total + 100, 1.0, drops=True)
+    path.follow(prompt, len(first), total + 100, 1.0, drops=True)
+    assert path.packed() == again.packed()
+
+
+def test_ends_of_one_key_leave_one_after_the_other() -> None:
+    known = _Recent(size=2, each=3)
+    (call,) = LiveEngine().feed(conversation(0, 1))
+    ends = [End(call.reading.call, "c", n) for n in range(5)]
+    for n, end in enumerate(ends):
+        known.add("one", end)
+        assert known.get("one") == ends[max(0, n - 2) : n + 1]
+    assert not known.drop("one", ends[0])
+    assert not known.drop("none", ends[4])
+    assert known.drop("one", ends[3])
+    assert known.get("one") == [ends[2], ends[4]]
+    ends[2].void = True
+    assert known.get("one") == [ends[4]]
+    assert known.drop("one", ends[2])
+    assert known.get("one") == [ends[4]]
+    assert known.drop("one", ends[4])
+    assert known.get("one") == []
+    for key in ("two", "three", "four"):
+        known.add(key, ends[0])
+    assert [known.get(key) for key in ("two", "three", "four")] == [[], [ends[0]], [ends[0]]]
+
+
 def entry(start: int, ready: int = 0, tokens: int = 2000) -> Entry:
     return Entry(tokens, start * SECOND, ready * SECOND, 300, 3600)
 
@@ -162,7 +212,7 @@ def test_a_delivery_is_known_for_its_time_whatever_came_since() -> None:
             if old >= 0:
                 assert known.get(old) == (b"added %d" % old if old % 3 else b"")
     assert known.early == 0
-    assert len(known) < 2 * (400 + 100) + 32
+    assert len(known) < 2 * (400 + 100) + 64
 
 
 def conversation(n: int, turns: int) -> list[Span]:

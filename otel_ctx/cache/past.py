@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from otel_ctx.cache.path import Path
+from otel_ctx.cache.path import PackedPath, Path
 from otel_ctx.cache.resent import resent
 from otel_ctx.cache.settings import Settings
 from otel_ctx.cache.store import Entry
@@ -13,9 +13,9 @@ from otel_ctx.model import Break, Call
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """``path`` is its prompt's until the next call walks on from there. ``marker``: the place of its last marker in tokens
-    (None: none, or nothing tells), ``place`` in segments before it, ``position`` in positions of the lookback; ``moved``: it
-    stood elsewhere before; ``ttl``: the lifetime that it asked for."""
+    """``path`` is its prompt's until the next call walks on from there; at rest it is ``packed``. ``marker``: the place of its
+    last marker in tokens (None: none, or nothing tells), ``place`` in segments before it, ``position`` in positions of the
+    lookback; ``moved``: it stood elsewhere before; ``ttl``: the lifetime that it asked for."""
 
     call_id: str
     scope: str
@@ -29,13 +29,18 @@ class Past:
     moved: bool
     position: int
     ttl: str | None
+    packed: PackedPath | None = None
 
-    def copied(self) -> Past:
-        """To go on from, while this one stays as it is."""
+    def at_rest(self) -> Past:
+        return replace(self, path=None, packed=self.path.packed() if self.path is not None else None)
+
+    def opened(self) -> Past:
+        """To go on from, while the one at rest stays as it is."""
         return replace(
             self,
             entry=self.entry.copied() if self.entry is not None else None,
-            path=self.path.copied() if self.path is not None else None,
+            path=self.packed.opened() if self.packed is not None else None,
+            packed=None,
         )
 
     def common(self, old: Call | None, at: Break | None) -> int | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import xxhash
 
@@ -31,7 +32,7 @@ class Path:
 
     keys: array[int] = field(default_factory=lambda: array("Q", (_SEED,)))
     ends: array[int] = field(default_factory=lambda: array("q", (0,)))
-    positions: array[int] = field(default_factory=lambda: array("L", (0,)))
+    positions: array[int] = field(default_factory=lambda: array("I", (0,)))
     kinds: bytearray = field(default_factory=bytearray)
     names: array[int] = field(default_factory=lambda: array("Q"))  # of the segments themselves
     tools: int = 0
@@ -43,15 +44,9 @@ class Path:
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def copied(self) -> Path:
-        return replace(
-            self,
-            keys=self.keys[:],
-            ends=self.ends[:],
-            positions=self.positions[:],
-            kinds=self.kinds[:],
-            names=self.names[:],
-        )
+    def packed(self) -> PackedPath:
+        data = b"".join((self.keys, self.ends, self.names, self.positions, self.kinds))
+        return PackedPath(data, self.tools, self.head, self.thought, self.asked, self.dropped)
 
     @property
     def total(self) -> int:
@@ -224,6 +219,31 @@ class Path:
             self.ends = array("q", (round(end * scale) for end in self.ends))
         elif total is not None:
             self.ends[-1] = max(total, self.ends[-2] if len(self.ends) > 1 else 0)
+
+
+class PackedPath(NamedTuple):
+    """A path between two calls: in a third of the memory, as arrays have room to grow."""
+
+    data: bytes  # its arrays: each has an item for each segment, and all but names and kinds one more
+    tools: int
+    head: int
+    thought: int | None
+    asked: int
+    dropped: int
+
+    def opened(self) -> Path:
+        """A path of its own."""
+        path = Path(array("Q"), array("q"), array("I"), bytearray(), array("Q"), *self[1:])
+        arrays = (path.keys, path.ends, path.names, path.positions)
+        first = sum(a.itemsize for a in arrays if a is not path.names)
+        n = (len(self.data) - first) // (1 + sum(a.itemsize for a in arrays))
+        at = 0
+        for a in arrays:
+            end = at + a.itemsize * (n + (a is not path.names))
+            a.frombytes(self.data[at:end])
+            at = end
+        path.kinds += self.data[at:]
+        return path
 
 
 def _next(key: int, segment: Segment) -> int:

@@ -77,18 +77,18 @@ class Simulator:
         if self._unanswered(call):
             return None  # nobody says that it was served: the same
         place = conversation, call.agent
-        past = self._pasts.pop(place, None) or self._past_behind(place)
+        known = self._pasts.pop(place, None) or self._past_behind(place)
+        past = known.opened() if known is not None else None
         run = _Run(self, call, total, tokens, past)
         same_model = past is None or past.scope == run.scope
         access = confirm(run.judge(relation, previous, old, shared, at), call.diagnosis, total, same_model)
-        self._pasts[place] = run.left()
+        self._pasts[place] = run.left().at_rest()
         if len(self._pasts) > self._most:
             self._pasts.popitem(last=False)
         return None if run.in_the_dark(relation, access) else access
 
     def _past_behind(self, place: tuple[str, str]) -> Past | None:
-        past = self._behind._pasts.get(place) if self._behind is not None else None
-        return past.copied() if past is not None else None
+        return self._behind._pasts.get(place) if self._behind is not None else None
 
     def caught_up(self, place: tuple[str, str], call_id: str) -> None:
         """The one ``behind`` has come to this call of a conversation and an agent."""

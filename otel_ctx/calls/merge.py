@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from sys import intern
 
 from otel_ctx.calls.completeness import calls_unseen, completeness_of, may_remember
 from otel_ctx.calls.sections import prompt_of
@@ -12,6 +13,7 @@ from otel_ctx.model import (
     Call,
     Completeness,
     Reason,
+    Role,
     SpanRef,
     Status,
     Telling,
@@ -36,9 +38,9 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     beyond = _beyond(merged, model, platform, rules) if best.telling.role == "call" else ""
     if beyond:
         merged = replace(merged, conflicts=(*merged.conflicts, beyond))
-    refs = [SpanRef(said.trace_id, said.span_id, "primary", said.scope)]
-    refs += [SpanRef(t.telling.trace_id, t.telling.span_id, "duplicate", t.telling.scope) for t in rest]
-    refs += [SpanRef(a.telling.trace_id, a.telling.span_id, "aggregate", a.telling.scope) for a in above]
+    refs = [_ref(said, "primary")]
+    refs += [_ref(t.telling, "duplicate") for t in rest]
+    refs += [_ref(a.telling, "aggregate") for a in above]
     agent, hint = said.agent, said.conversation_hint
     for a in above:
         agent, hint = agent or a.telling.agent, hint or a.telling.conversation_hint
@@ -48,16 +50,16 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         trace_id=said.trace_id,
         parent_id=said.parent_id,
         dialect=said.dialect,
-        scope=said.scope,
-        scope_version=said.scope_version,
-        service=said.service,
-        agent=agent,
-        operation=said.operation,
+        scope=intern(said.scope),
+        scope_version=intern(said.scope_version),
+        service=intern(said.service),
+        agent=intern(agent),
+        operation=intern(said.operation),
         status=said.status,
         error=said.error,
         provider=rules.provider_of(said.provider, model),
         platform=platform,
-        model=model,
+        model=intern(model),
         response_id=said.response_id,
         previous_response_id=said.previous_response_id,
         conversation_hint=hint,
@@ -90,6 +92,11 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         cut_by=best.telling.cut_by,
         guess=said.guess,
     )
+
+
+def _ref(telling: Telling, role: Role) -> SpanRef:
+    """Of what is remembered of a call, scopes and names are few and come again and again: each is held once."""
+    return SpanRef(telling.trace_id, telling.span_id, role, intern(telling.scope))
 
 
 def _merged(said: list[Telling]) -> Telling:

@@ -97,7 +97,7 @@ def _compacted(memory: Memory, call: Call, carried: bool, text: Text) -> End | N
                 continue
             same_system = _digests(old.prompt.system) == _digests(call.prompt.system)
             begins_alike = first is not None and first.digest in memory.digests(e)
-            if same_system and (same_hint(old, call) or begins_alike or (told and group[0] == "trace")):
+            if same_system and (same_hint(old, call) or begins_alike or (told and group == call.trace_id)):
                 return e
     return None
 

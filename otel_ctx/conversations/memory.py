@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from otel_ctx.memo import Memo
@@ -34,32 +34,37 @@ class End:
 
 @dataclass(slots=True)
 class _Recent:
-    """What is remembered, each by the key it is asked for; the oldest leave first. ``each``: ends of one key."""
+    """What is remembered, each by the key it is asked for; the oldest leave first. ``each``: ends of one key. Most keys have
+    one, which stands there itself."""
 
     size: int
     each: int = 16
-    items: dict[object, list[End]] = field(default_factory=dict)
+    items: dict[Hashable, End | tuple[End, ...]] = field(default_factory=dict)
 
-    def add(self, key: object, end: End) -> None:
-        ends = self.items.pop(key, [])
-        ends.append(end)
-        del ends[: -self.each]
-        self.items[key] = ends
+    def add(self, key: Hashable, end: End) -> None:
+        ends = (*_several(self.items.pop(key, ())), end)[-self.each :]
+        self.items[key] = ends if len(ends) > 1 else end
         if len(self.items) > self.size:
             del self.items[next(iter(self.items))]
 
-    def get(self, key: object) -> list[End]:
-        return [end for end in self.items.get(key, ()) if not end.void]
+    def get(self, key: Hashable) -> list[End]:
+        return [end for end in _several(self.items.get(key, ())) if not end.void]
 
-    def drop(self, key: object, end: End) -> bool:
+    def drop(self, key: Hashable, end: End) -> bool:
         """Forget ``end``; was it there?"""
-        ends = self.items.get(key)
-        if ends is None or end not in ends:
+        ends = _several(self.items.get(key, ()))
+        left = tuple(e for e in ends if e is not end)
+        if len(left) == len(ends):
             return False
-        ends.remove(end)
-        if not ends:
+        if left:
+            self.items[key] = left if len(left) > 1 else left[0]
+        else:
             del self.items[key]
         return True
+
+
+def _several(ends: End | tuple[End, ...]) -> tuple[End, ...]:
+    return (ends,) if isinstance(ends, End) else ends
 
 
 class _Ends:
@@ -69,14 +74,14 @@ class _Ends:
         self._open = _Recent(size)
         self._continued = _Recent(max(_RECENT, size // 10))
 
-    def add(self, key: object, end: End) -> None:
+    def add(self, key: Hashable, end: End) -> None:
         self._open.add(key, end)
 
-    def extended(self, key: object, end: End) -> None:
+    def extended(self, key: Hashable, end: End) -> None:
         if self._open.drop(key, end):
             self._continued.add(key, end)
 
-    def get(self, key: object) -> list[End]:
+    def get(self, key: Hashable) -> list[End]:
         return [*self._continued.get(key), *self._open.get(key)]
 
 
@@ -182,12 +187,13 @@ class Memory:
         return None
 
 
-def groups(call: Call) -> Iterator[tuple[str, str]]:
-    """What calls of one conversation may have in common, the stronger first. Records of one log of requests do not."""
+def groups(call: Call) -> Iterator[Hashable]:
+    """What calls of one conversation may have in common, the stronger first: a hint, marked as one, or the trace. Records of
+    one log of requests do not."""
     if call.conversation_hint:
         yield "hint", call.conversation_hint
     if call.record != "request":
-        yield "trace", call.trace_id
+        yield call.trace_id
 
 
 def _answered(call: Call) -> Iterator[tuple[bytes, str]]:

@@ -54,6 +54,7 @@ _FEW = 4  # messages are sooner read than looked for
 _RECENT = 64  # known prefixes looked at per head
 _THREADS = 16_384
 _FACTS = 131_072
+_NUMBERS = tuple(range(8192))  # most facts are one of these: held once
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class _Known:
     """A messages string without its closing bracket, by digest, and the chain it was read into."""
 
     length: int
-    tail: str
+    tail: int  # hash of the characters before the end
     digest: bytes
     chain: Chain
 
@@ -73,8 +74,8 @@ class Assembler:
         self._count = count
         self._texts = texts
         self._sections: Memo[tuple[str, str, bytes], tuple[Segment, ...]] = Memo(1024)
-        self._facts: dict[str, Memo[str, int]] = {}  # by encoding
-        self._threads: Memo[tuple[str, str], _Known] = Memo(_THREADS)
+        self._facts: dict[str, Memo[int, int]] = {}  # by encoding, and 60 bits of the digest
+        self._threads: Memo[int, _Known] = Memo(_THREADS)  # by 60 bits of encoding and thread
         self._heads: Memo[tuple[str, str], list[_Known]] = Memo(1024)
         self._chains: Memo[bytes, Chain] = Memo(4096)
         self._lists = Beginnings(4096, values_written)
@@ -251,21 +252,23 @@ class Assembler:
         facts = self._facts.get(encoding)
         if facts is None:
             facts = self._facts[encoding] = Memo(_FACTS)
-        known = facts.get(digest)
+        key = int(digest[:15], 16)  # a third of what the digest takes
+        known = facts.get(key)
         if known is None:
             tokens, method = self._count(f"{name}{text}" if kind == "tool_call" else text, encoding)
-            facts.put(digest, tokens * len(METHODS) + METHODS.index(method))  # one number takes little memory
+            fact = tokens * len(METHODS) + METHODS.index(method)  # one number takes little memory
+            facts.put(key, _NUMBERS[fact] if 0 <= fact < len(_NUMBERS) else fact)
             return tokens, method
         tokens, n = divmod(known, len(METHODS))
         return tokens, METHODS[n]
 
     def _find(self, text: str, encoding: str, thread: str) -> tuple[_Known | None, Any]:
         """A known string that ``text`` extends, and the hasher that has read that far."""
-        last = self._threads.get((encoding, thread))
+        last = self._threads.get(_number(encoding, thread))
         recent = self._heads.get((encoding, text[:_HEAD])) or ()
         for known in itertools.chain(() if last is None else (last,), reversed(recent)):
             n = known.length
-            if (text[n : n + 1] == "," or len(text) == n + 1) and text[max(0, n - _TAIL) : n] == known.tail:
+            if (text[n : n + 1] == "," or len(text) == n + 1) and _tail(text, n) == known.tail:
                 hasher = xxhash.xxh3_128()
                 _absorb(hasher, text, 0, n)
                 if hasher.digest() == known.digest:
@@ -276,8 +279,8 @@ class Assembler:
         hasher = hasher or xxhash.xxh3_128()
         n = len(text) - 1
         _absorb(hasher, text, start, n)
-        known = _Known(n, text[max(0, n - _TAIL) : n], hasher.digest(), chain)
-        self._threads.put((encoding, thread), known)
+        known = _Known(n, _tail(text, n), hasher.digest(), chain)
+        self._threads.put(_number(encoding, thread), known)
         head = (encoding, text[:_HEAD])
         recent = self._heads.get(head)
         if recent is None:
@@ -286,6 +289,14 @@ class Assembler:
             recent.append(known)
             if len(recent) > _RECENT:
                 del recent[0]
+
+
+def _tail(text: str, end: int) -> int:
+    return hash(text[max(0, end - _TAIL) : end])
+
+
+def _number(encoding: str, thread: str) -> int:
+    return xxhash.xxh3_64_intdigest(_utf8(f"{encoding} {thread}")) >> 4
 
 
 def _one(word: str) -> str:

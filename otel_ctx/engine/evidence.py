@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+import xxhash
+
 from otel_ctx.calls import accounted_for, with_cut, without_server
 from otel_ctx.conversations import Placed
 from otel_ctx.memo import Memo
@@ -38,7 +40,7 @@ class Evidence:
     def __init__(self, text: Callable[[str], str | None], same: Evidence | None = None) -> None:
         self._text = text
         self._sections: Memo[int, tuple[tuple[Segment, ...], _Longest]] = Memo(_SECTIONS)
-        self._chains: Memo[bytes, _Longest] = same._chains if same is not None else Memo(_CHAINS)
+        self._chains: Memo[int, _Longest] = same._chains if same is not None else Memo(_CHAINS)
         self._services: Memo[str, _Longest] = Memo(_REMEMBERED)
         self._served: Memo[tuple[str, str], bool] = Memo(_REMEMBERED)
 
@@ -136,6 +138,7 @@ def _may_be_limit(length: int) -> bool:
     return length >= _SHORTEST and any(length % n in (0, n - 1) for n in _ROUND)
 
 
-def _name(chain: Chain) -> bytes:
-    """Of what it holds, system prompts included: its key leaves them out."""
-    return chain.key + chain.length.to_bytes(4, "big") + chain.bytes.to_bytes(8, "big")
+def _name(chain: Chain) -> int:
+    """60 bits of what it holds, system prompts included: its key leaves them out."""
+    held = chain.key + chain.length.to_bytes(4, "big") + chain.bytes.to_bytes(8, "big")
+    return xxhash.xxh3_64_intdigest(held) >> 4

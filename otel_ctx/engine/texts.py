@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _OWN = 200  # characters' worth of memory that a text takes beside its characters: of short ones it is most
+_DIGITS = 32  # of a digest
 
 
 class Texts:
@@ -13,13 +14,16 @@ class Texts:
     def __init__(self, cap: int | None) -> None:
         self._half = cap // 2 if cap is not None else None
         self._size = 0
-        self._new: dict[str, str] = {}
-        self._old: dict[str, str] = {}
+        self._new: dict[int | str, str] = {}
+        self._old: dict[int | str, str] = {}
 
     def put(self, digest: str, text: str) -> None:
-        if digest in self._new:
+        self._put(_key(digest), text)
+
+    def _put(self, key: int | str, text: str) -> None:
+        if key in self._new:
             return
-        self._old.pop(digest, None)
+        self._old.pop(key, None)
         if self._half is not None:
             size = len(text) + _OWN
             if size > self._half:
@@ -27,15 +31,25 @@ class Texts:
             if self._size + size > self._half:
                 self._old, self._new, self._size = self._new, {}, 0
             self._size += size
-        self._new[digest] = text
+        self._new[key] = text
 
     def touch(self, digest: str) -> None:
         """Keep ``digest`` longer: it is shared by many calls."""
-        text = self._old.get(digest)
+        key = _key(digest)
+        text = self._old.get(key)
         if text is not None:
-            self.put(digest, text)
+            self._put(key, text)
 
     def get(self, digest: str) -> str | None:
         """The text, or None where it was never seen or has left."""
-        text = self._new.get(digest)
-        return text if text is not None else self._old.get(digest)
+        key = _key(digest)
+        text = self._new.get(key)
+        return text if text is not None else self._old.get(key)
+
+
+def _key(digest: str) -> int | str:
+    """A digest as a number takes half the memory. A name that is none stays as it is."""
+    try:
+        return int(digest, 16) if len(digest) == _DIGITS else digest
+    except ValueError:
+        return digest

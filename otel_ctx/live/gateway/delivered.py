@@ -16,7 +16,7 @@ from typing import NamedTuple
 import xxhash
 
 _ENTRY = 110  # bytes that a key and its place take
-_BLOCK = 32  # additions in one
+_BLOCK = 64  # additions in one
 _PARTS = 3  # of ``keep``, each a generation; one more is being filled
 _HEAD = Struct("<QI")  # of an addition in a block: key, bytes
 _NOTHING = b""
@@ -134,7 +134,7 @@ def key_of(tenant: str, trace_id: bytes, span_id: bytes) -> int:
 
 
 def _packed(additions: dict[int, bytes]) -> bytes:
-    packer = zlib.compressobj(1, zdict=_WORDS)
+    packer = zlib.compressobj(6, zdict=_WORDS)
     parts = [packer.compress(_HEAD.pack(key, len(added)) + added) for key, added in additions.items()]
     return b"".join((*parts, packer.flush()))
 
