@@ -150,8 +150,7 @@ class NotChecked:
     calls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class Reading(NamedTuple):
     """What the engine says of one call."""
 
     call: Call
