@@ -8,9 +8,10 @@ until the text that was seen does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from otel_ctx.frozen import frozen
 from otel_ctx.model import Usage, UsageClaim
 from otel_ctx.rules import UsageRule
 
@@ -36,7 +37,7 @@ _COUNTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class _Cache:
     read: int | None
     write: int | None

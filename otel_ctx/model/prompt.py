@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 
+from otel_ctx.frozen import frozen
 from otel_ctx.model.values import KINDS, Kind, Method
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class Segment:
     """One part of a prompt in the provider's order. The text is not here: ``Texts`` keeps it by ``digest``."""
 
@@ -30,7 +31,7 @@ ZERO = (0,) * len(KINDS)
 KIND_INDEX: dict[str, int] = {k: i for i, k in enumerate(KINDS)}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Chain:
     """The message segments of a call: those of ``base`` (shared, not copied) and then ``new``.
 
@@ -104,7 +105,7 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Prompt:
     """A call's segments, in the order tools, system, messages (a system message may also stand in ``messages``).
 
