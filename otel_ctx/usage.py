@@ -120,8 +120,10 @@ def settled(usage: Usage, claim: UsageClaim | None, text: int, *, whole: bool) -
         return replace(
             usage, input=None, cache_read=None, cache_write=None, conflicts=(*usage.conflicts, words)
         )
-    claim = _believed(claim, []) if claim is not None else None
-    if claim is None or not claim.guessed or claim.input is None or usage.semantics or not cached:
+    if claim is None or not claim.guessed or usage.semantics or not cached:
+        return usage
+    claim = _believed(claim, [])
+    if claim.input is None:
         return usage
     least, most = text / _STRAY - _ROOM, text * _STRAY + _ROOM
     if claim.input < least:
@@ -155,13 +157,14 @@ def agree(a: Usage, b: Usage) -> bool:
 
 def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
     """``claim`` without the numbers that no model can have: they count as not reported, and are told."""
-    counts = {c: n for c in _COUNTS if (n := getattr(claim, c)) is not None}
-    absurd = {c: n for c, n in counts.items() if not 0 <= n <= _MOST}
+    absurd = {c: n for c in _COUNTS if (n := getattr(claim, c)) is not None and not 0 <= n <= _MOST}
+    if not absurd:
+        return claim
     for count, n in absurd.items():
         why = "is negative" if n < 0 else "is more than any model can have"
         conflicts.append(f"{_words(count)} {_n(n)} {why}")
     unknown: dict[str, Any] = dict.fromkeys(absurd)
-    return claim._replace(**unknown) if absurd else claim
+    return claim._replace(**unknown)
 
 
 def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:

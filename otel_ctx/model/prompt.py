@@ -54,6 +54,7 @@ class Chain:
     marked: tuple[
         tuple[int, str], ...
     ] = ()  # (index in the chain, marker) of those that carry a cache marker
+    opening: Segment | None = None  # the very first
 
     def __iter__(self) -> Iterator[Segment]:
         links = []
@@ -101,7 +102,7 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
     first = base.first or next((s for s in new if s.kind != "system"), None)
     return Chain(
         base if base.length else None, new, base.length + len(new), messages, key, tuple(marks), tuple(by_kind), size,
-        first, unmeasured, estimated, base.marked + marked,
+        first, unmeasured, estimated, base.marked + marked, base.opening or next(iter(new), None),
     )  # fmt: skip
 
 
