@@ -8,9 +8,10 @@ until the text that was seen does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from otel_ctx.frozen import frozen
 from otel_ctx.model import Usage, UsageClaim
 from otel_ctx.rules import UsageRule
 
@@ -36,7 +37,7 @@ _COUNTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class _Cache:
     read: int | None
     write: int | None
@@ -119,8 +120,10 @@ def settled(usage: Usage, claim: UsageClaim | None, text: int, *, whole: bool) -
         return replace(
             usage, input=None, cache_read=None, cache_write=None, conflicts=(*usage.conflicts, words)
         )
-    claim = _believed(claim, []) if claim is not None else None
-    if claim is None or not claim.guessed or claim.input is None or usage.semantics or not cached:
+    if claim is None or not claim.guessed or usage.semantics or not cached:
+        return usage
+    claim = _believed(claim, [])
+    if claim.input is None:
         return usage
     least, most = text / _STRAY - _ROOM, text * _STRAY + _ROOM
     if claim.input < least:
@@ -154,13 +157,14 @@ def agree(a: Usage, b: Usage) -> bool:
 
 def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
     """``claim`` without the numbers that no model can have: they count as not reported, and are told."""
-    counts = {c: n for c in _COUNTS if (n := getattr(claim, c)) is not None}
-    absurd = {c: n for c, n in counts.items() if not 0 <= n <= _MOST}
+    absurd = {c: n for c in _COUNTS if (n := getattr(claim, c)) is not None and not 0 <= n <= _MOST}
+    if not absurd:
+        return claim
     for count, n in absurd.items():
         why = "is negative" if n < 0 else "is more than any model can have"
         conflicts.append(f"{_words(count)} {_n(n)} {why}")
     unknown: dict[str, Any] = dict.fromkeys(absurd)
-    return claim._replace(**unknown) if absurd else claim
+    return claim._replace(**unknown)
 
 
 def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:

@@ -147,7 +147,7 @@ def test_what_no_segment_accounts_for_is_other(settled: Callable[[str], list[Sai
 def test_segments_are_in_the_providers_tokens(settled: Callable[[str], list[Said]]) -> None:
     (said, *_) = settled("oi-anthropic")
     r = said.reading
-    raw = replace(r, tokens=replace(r.tokens, factor=1.0))
+    raw = r._replace(tokens=replace(r.tokens, factor=1.0))
 
     calibrated, counted = (attributes(replace(said, reading=x), "primary") for x in (r, raw))
 
@@ -168,8 +168,8 @@ def test_an_unseen_prompt_has_no_segments(settled: Callable[[str], list[Said]]) 
 def test_what_is_not_known_is_left_out_and_what_is_zero_is_not(settled: Callable[[str], list[Said]]) -> None:
     (said, *_) = settled("oi-anthropic")
     r = said.reading
-    unknown = replace(r, context=replace(r.context, limit=None, utilization=None, headroom=None))
-    full = replace(r, context=replace(r.context, headroom=0))
+    unknown = r._replace(context=replace(r.context, limit=None, utilization=None, headroom=None))
+    full = r._replace(context=replace(r.context, headroom=0))
 
     none = attributes(replace(said, reading=unknown), "primary")
     zero = attributes(replace(said, reading=full), "primary")
@@ -205,7 +205,7 @@ def test_a_call_that_could_not_be_placed_has_no_turn(
     said = settled("oi-anthropic")[0]
     seen = replace(said.reading.call.completeness, status=status, lost=frozenset(lost))
     call = replace(said.reading.call, completeness=seen, conversation_hint=hint)
-    told = replace(said, reading=replace(said.reading, call=call, previous=previous, turn=1))
+    told = replace(said, reading=said.reading._replace(call=call, previous=previous, turn=1))
 
     assert attributes(told, "primary").get("otelctx.conversation.turn") == turn
 
@@ -213,7 +213,7 @@ def test_a_call_that_could_not_be_placed_has_no_turn(
 @pytest.mark.parametrize("provisional", [True, False])
 def test_provisional_is_always_told(provisional: bool, settled: Callable[[str], list[Said]]) -> None:
     (said, *_) = settled("oi-anthropic")
-    said = replace(said, reading=replace(said.reading, provisional=provisional))
+    said = replace(said, reading=said.reading._replace(provisional=provisional))
 
     assert attributes(said, "primary")["otelctx.provisional"] is provisional
 
@@ -325,7 +325,7 @@ def test_numbers_that_otlp_cannot_hold_are_left_out(settled: Callable[[str], lis
 
     def told(usage: int) -> dict[str, Value]:
         return attributes(
-            replace(said, reading=replace(r, context=replace(r.context, usage=usage))), "primary"
+            replace(said, reading=r._replace(context=replace(r.context, usage=usage))), "primary"
         )
 
     assert told(2**63 - 1)["otelctx.context.usage"] == 2**63 - 1
@@ -361,4 +361,4 @@ def test_a_link_goes_to_the_call_that_is_continued(settled: Callable[[str], list
 def test_no_link_to_what_is_no_span(previous: str | None, settled: Callable[[str], list[Said]]) -> None:
     (said, *_) = settled("oi-anthropic")
 
-    assert link(replace(said.reading, previous=previous)) is None
+    assert link(said.reading._replace(previous=previous)) is None

@@ -130,7 +130,7 @@ def test_what_was_not_seen_is_no_pass(case: str, gate: dict[str, Any], why: str)
     whole = analysis(case)
     if case == "haystack":  # as if nothing had been reported
         bare = [
-            replace(r, context=replace(r.context, usage=None)) if n == 0 else r
+            r._replace(context=replace(r.context, usage=None)) if n == 0 else r
             for n, r in enumerate(whole.readings)
         ]
         whole = replace(whole, readings=tuple(bare))
@@ -160,7 +160,7 @@ def test_the_turn_before_need_not_be_selected() -> None:
 
 def test_an_unknown_window_is_told_with_the_way_out() -> None:
     whole = analysis("demo")
-    blind = [replace(r, context=replace(r.context, limit=None)) for r in whole.readings]
+    blind = [r._replace(context=replace(r.context, limit=None)) for r in whole.readings]
     (found,) = judge(whole, replace(whole, readings=tuple(blind)), Gates(max_percent=100))
 
     assert found.result == "not_checked"
@@ -170,7 +170,7 @@ def test_an_unknown_window_is_told_with_the_way_out() -> None:
 
 def test_an_estimate_near_the_bound_is_neither() -> None:
     whole = analysis("demo")
-    about = [replace(r, context=replace(r.context, usage_method="estimated")) for r in whole.readings]
+    about = [r._replace(context=replace(r.context, usage_method="estimated")) for r in whole.readings]
     guessed = replace(whole, readings=tuple(about))
     results = [
         judge(guessed, guessed, Gates(max_context=bound))[0].result
@@ -187,8 +187,7 @@ def test_numbers_that_cannot_be_are_no_pass(broken: str) -> None:
     usage = replace(
         first.call.usage, **({"input": 0} if broken == "zero" else {"conflicts": ("1 or 2 tokens",)})
     )
-    wrong = replace(
-        first,
+    wrong = first._replace(
         call=replace(first.call, usage=usage),
         context=replace(first.context, usage=usage.input),
     )
@@ -202,7 +201,7 @@ def test_numbers_that_cannot_be_are_no_pass(broken: str) -> None:
 
 def test_a_window_that_was_exceeded_fails_whatever_was_counted() -> None:
     whole = analysis("mended")
-    refused = replace(whole.readings[3], findings=("window_exceeded",))
+    refused = whole.readings[3]._replace(findings=("window_exceeded",))
     seen = replace(whole, readings=(*whole.readings[:3], refused))
     (found,) = judge(seen, seen, Gates(max_percent=100))
 
@@ -212,7 +211,7 @@ def test_a_window_that_was_exceeded_fails_whatever_was_counted() -> None:
 def test_silence_about_the_cache_is_no_miss_and_no_hit() -> None:
     whole = analysis("mended")
     half = [
-        r if n % 2 else replace(r, call=replace(r.call, usage=replace(r.call.usage, cache_read=None)))
+        r if n % 2 else r._replace(call=replace(r.call, usage=replace(r.call.usage, cache_read=None)))
         for n, r in enumerate(whole.readings)
     ]
     told = replace(whole, readings=tuple(half))
@@ -308,9 +307,9 @@ def test_a_wider_bound_never_makes_it_worse(
     """Whatever was not reported, and whatever is an estimate only."""
     whole = analysis(case)
     readings = [
-        replace(r, context=replace(r.context, usage=None), call=replace(r.call, usage=replace(r.call.usage, cache_read=None)))
+        r._replace(context=replace(r.context, usage=None), call=replace(r.call, usage=replace(r.call.usage, cache_read=None)))
         if n in blind
-        else replace(r, context=replace(r.context, usage_method="estimated"))
+        else r._replace(context=replace(r.context, usage_method="estimated"))
         if n in guessed
         else r
         for n, r in enumerate(whole.readings)
@@ -342,8 +341,7 @@ def test_a_pass_rests_on_every_call(case: str) -> None:
     """With one call's figures and text taken away, no gate that is about calls passes any more."""
     whole = analysis(case)
     first = whole.readings[0]
-    dark = replace(
-        first,
+    dark = first._replace(
         context=replace(first.context, usage=None),
         access=None,
         call=replace(

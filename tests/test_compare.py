@@ -127,7 +127,7 @@ def test_what_is_not_seen_any_more_is_not_fine() -> None:
     quiet = replace(
         whole,
         readings=tuple(
-            replace(r, cost=None, call=replace(r.call, usage=replace(r.call.usage, cache_read=None)))
+            r._replace(cost=None, call=replace(r.call, usage=replace(r.call.usage, cache_read=None)))
             for r in whole.readings
         ),
     )

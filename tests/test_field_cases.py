@@ -686,7 +686,7 @@ def test_that_no_tool_was_sent_is_believed_where_the_numbers_show_it(
 def test_a_request_of_no_tools_has_none() -> None:
     whole = turns({})
     logged = replace(
-        whole, readings=tuple(replace(r, call=replace(r.call, record="request")) for r in whole.readings)
+        whole, readings=tuple(r._replace(call=replace(r.call, record="request")) for r in whole.readings)
     )
 
     assert results(logged, no_dead_schemas=True) == {"no_dead_schemas": "pass"}

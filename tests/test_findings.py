@@ -553,7 +553,7 @@ def step(
     tokens = Tokens(counted, None, None, "exact")
     reading = Reading(call, "t:1", 2, relation, None, 0, now or context(), tokens, at)
     return Step(
-        replace(reading, **more),
+        reading._replace(**more),
         previous.call if previous else None,
         old,
         breaks,
@@ -689,7 +689,7 @@ def test_without_the_texts_the_kind_of_change_is_left_open() -> None:
     s = step(made(LATER, ["a", "b"]), made(NOW, ["a"]))
     at = s.reading.break_
     assert at is not None
-    s = replace(s, reading=replace(s.reading, break_=replace(at, char_offset=None)), text=lambda digest: None)
+    s = replace(s, reading=s.reading._replace(break_=replace(at, char_offset=None)), text=lambda digest: None)
 
     (found,) = checked(s)
 
@@ -875,8 +875,8 @@ def test_a_change_at_the_place_of_a_volatile_value_is_part_of_it(offset: int | N
 
 
 def filling(call: str, turn: int, now: Context, conversation: str = "a") -> Reading:
-    return replace(
-        step(replace(made(PAD, ["a"]), id=call), now=now).reading, turn=turn, conversation=conversation
+    return step(replace(made(PAD, ["a"]), id=call), now=now).reading._replace(
+        turn=turn, conversation=conversation
     )
 
 
@@ -923,7 +923,7 @@ def test_the_first_call_of_several_has_nothing_to_be_compared_with() -> None:
         filling("b", 1, context(), "b"),
         filling("c", 2, context(), "b"),
     )
-    first, second = replace(first, relation="new"), replace(second, relation="continues")
+    first, second = first._replace(relation="new"), second._replace(relation="continues")
     said = [(NotChecked("prefix_changed", "x", (r.call.id,)), r) for r in (alone, first, second)]
 
     _, (one,) = gather(said, [alone, first, second])

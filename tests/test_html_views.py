@@ -107,7 +107,7 @@ def test_kinds_are_shares_where_more_was_counted_than_is_reported() -> None:
 def test_a_conversation_without_usage_has_no_end() -> None:
     conversation = longest()
     bare = {
-        id_: replace(r, context=replace(r.context, usage=None, headroom_turns=None))
+        id_: r._replace(context=replace(r.context, usage=None, headroom_turns=None))
         for id_, r in readings().items()
     }
 
@@ -132,7 +132,7 @@ def test_the_stretches_of_a_row_add_up_to_its_usage() -> None:
 
 def test_what_was_lost_lies_behind_what_was_read() -> None:
     first, second = judged(chat(1, 1, tokens=2000, read=0), chat(2, 2, tokens=2010, read=1024))
-    broken = replace(second, wasted=900)
+    broken = second._replace(wasted=900)
     assert second.context.usage == 2010
 
     assert row(broken).stretches == (Stretch("read", 1024), Stretch("lost", 900), Stretch("fresh", 86))
@@ -153,14 +153,14 @@ def test_what_was_lost_lies_behind_what_was_read() -> None:
 def test_stretches(tokens: CacheTokens, lost: int, expected: list[tuple[str, int]]) -> None:
     _, second = judged(chat(1, 1, tokens=2000, read=0), chat(2, 2, tokens=2010, read=0))
     assert second.access is not None
-    one = replace(second, wasted=lost, access=second.access._replace(reported=tokens))
+    one = second._replace(wasted=lost, access=second.access._replace(reported=tokens))
 
     assert [tuple(s) for s in row(one).stretches] == expected
 
 
 def test_without_a_word_on_the_cache_nothing_is_claimed() -> None:
     (only,) = judged(chat(1, 1, tokens=2000))
-    silent = replace(only, access=None)
+    silent = only._replace(access=None)
 
     assert row(silent) == Row(
         only.call.id, 1, 2000, "unknown", (Stretch("unknown", 2000),), only.tokens.factor, None
@@ -192,7 +192,7 @@ def test_a_break_stands_within_what_the_provider_reports() -> None:
     assert broken.break_ is not None
     assert broken.break_.index == 4
     counted = broken.tokens.counted * broken.tokens.factor
-    half = replace(broken, context=replace(broken.context, usage=round(counted / 2)))
+    half = broken._replace(context=replace(broken.context, usage=round(counted / 2)))
 
     assert row(half).break_at == pytest.approx((row(broken).break_at or 0) / 2, rel=0.05)
 

@@ -75,7 +75,7 @@ def calls(corpus_case: Callable[[str], Any]) -> list[Said]:
 
 def from_source(said: Said, service: str, provider: str = "openai", model: str = "gpt-5") -> Said:
     call = replace(said.reading.call, service=service, provider=provider, model=model)
-    return replace(said, reading=replace(said.reading, call=call))
+    return replace(said, reading=said.reading._replace(call=call))
 
 
 def finding(kind: str) -> Finding:
@@ -109,7 +109,7 @@ def test_the_sums_are_those_of_the_calls(app: App, calls: list[Said]) -> None:
 def test_a_finding_counts_once_in_a_conversation(app: App, calls: list[Said]) -> None:
     instruments = Instruments(app.provider)
     one = replace(calls[0], findings=(finding("tools_changed"),))
-    other = replace(one, reading=replace(one.reading, conversation="another"))
+    other = replace(one, reading=one.reading._replace(conversation="another"))
     for said in (one, one, other, one, other):
         instruments.record(said, SAMPLED, False)
 
@@ -126,7 +126,7 @@ def test_only_the_newest_conversations_are_remembered(
     instruments = Instruments(app.provider)
     for conversation in ("a", "b", "c", "c", "b", "a"):
         said = replace(calls[0], findings=(finding("tools_changed"),))
-        said = replace(said, reading=replace(said.reading, conversation=conversation))
+        said = replace(said, reading=said.reading._replace(conversation=conversation))
         instruments.record(said, None, False)
 
     assert sum(app.points("otelctx.findings").values()) == 4
@@ -373,7 +373,7 @@ def test_the_window_is_the_last_that_was_seen(app: App, calls: list[Said]) -> No
     for limit in (100_000, 200_000):
         said = from_source(calls[0], "shop")
         context = replace(said.reading.context, limit=limit)
-        instruments.record(replace(said, reading=replace(said.reading, context=context)), None, True)
+        instruments.record(replace(said, reading=said.reading._replace(context=context)), None, True)
 
     assert app.points("otelctx.context.window.tokens") == {("openai", "gpt-5"): 200_000}
 
@@ -478,7 +478,7 @@ def test_threads_lose_nothing(app: App, calls: list[Said]) -> None:
     def work(n: int) -> None:
         for i in range(50):
             said = replace(from_source(calls[0], f"service-{n % 2}"), findings=(finding("tools_changed"),))
-            said = replace(said, reading=replace(said.reading, conversation=f"{i}"))
+            said = replace(said, reading=said.reading._replace(conversation=f"{i}"))
             instruments.record(said, SAMPLED, True)
             instruments.record(said, SAMPLED, False)
 

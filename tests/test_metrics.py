@@ -210,11 +210,11 @@ def said(corpus_case: Callable[[str], Any]) -> Said:
 
 def with_usage(said: Said, **changes: int | None) -> Said:
     call = replace(said.reading.call, usage=Usage(**changes))  # type: ignore[arg-type]
-    return replace(said, reading=replace(said.reading, call=call))
+    return replace(said, reading=said.reading._replace(call=call))
 
 
 def with_context(said: Said, **changes: Any) -> Said:
-    return replace(said, reading=replace(said.reading, context=replace(said.reading.context, **changes)))
+    return replace(said, reading=said.reading._replace(context=replace(said.reading.context, **changes)))
 
 
 def told(said: Said, name: str, *, first: bool) -> list[int | float]:
@@ -338,7 +338,7 @@ def test_shrinking_is_no_growth(growth: float | None, recorded: list[float], sai
 
 def test_what_is_not_known_is_not_recorded(said: Said) -> None:
     nothing = Context(None, "unmeasured", None, "", 0, None, None, None, None, "unknown")
-    said = replace(said, reading=replace(said.reading, context=nothing))
+    said = replace(said, reading=said.reading._replace(context=nothing))
     said = with_usage(said)
 
     assert {name for name, _, _ in records(said, first=True)} == {
@@ -362,7 +362,7 @@ def test_a_kind_counts_once_at_a_call(said: Said) -> None:
 
 
 def test_a_compaction_is_counted_once_by_whichever_sign(said: Said) -> None:
-    compacted = replace(said, reading=replace(said.reading, relation="compacted"))
+    compacted = replace(said, reading=said.reading._replace(relation="compacted"))
     found = replace(said, findings=(finding("compaction", severity="info"),))
     both = replace(compacted, findings=found.findings)
 
@@ -374,7 +374,7 @@ def test_a_compaction_is_counted_once_by_whichever_sign(said: Said) -> None:
 
 def test_what_no_span_says_is_unknown(said: Said) -> None:
     nameless = replace(said.reading.call, service="", provider="", model="")
-    said = replace(said, reading=replace(said.reading, call=nameless))
+    said = replace(said, reading=said.reading._replace(call=nameless))
 
     for _, _, attributes in records(said, first=True):
         assert {attributes[k] for k in SOURCE if k in attributes} == {"unknown"}

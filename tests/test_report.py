@@ -377,7 +377,7 @@ def test_half_characters_out_of_a_dump_can_be_written() -> None:
 
 
 def broken(reading: Reading, **tokens: Any) -> Reading:
-    return replace(reading, tokens=replace(reading.tokens, **tokens))
+    return reading._replace(tokens=replace(reading.tokens, **tokens))
 
 
 def test_sums_that_do_not_add_up_are_not_printed() -> None:
@@ -401,7 +401,7 @@ def test_a_segment_that_its_chain_does_not_count_is_found() -> None:
             wrong = replace(chain, new=segments)
             call = replace(reading.call, prompt=replace(reading.call.prompt, messages=wrong))
             with pytest.raises(Reconciliation):
-                reconcile([replace(reading, call=call)])
+                reconcile([reading._replace(call=call)])
 
 
 def test_the_report_module_names_its_schema() -> None:

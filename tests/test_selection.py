@@ -187,7 +187,7 @@ def test_a_mark_whose_end_is_all_digits_is_no_turn() -> None:
     one = analysis().conversations[0]
     odd = replace(one, id="abcd1234" * 4 + ":1234567812345678")
     readings = tuple(
-        replace(r, conversation=odd.id) if r.conversation == one.id else r for r in analysis().readings
+        r._replace(conversation=odd.id) if r.conversation == one.id else r for r in analysis().readings
     )
     digits = replace(analysis(), conversations=(odd, analysis().conversations[1]), readings=readings)
 
@@ -209,7 +209,7 @@ def test_a_mark_tells_a_conversation_from_its_neighbours_and_finds_it(id_: str, 
     """What begins alike in every id (``msg_``, the folder of a file) is no mark."""
     one, other = analysis().conversations
     readings = tuple(
-        replace(r, conversation=id_) if r.conversation == one.id else r for r in analysis().readings
+        r._replace(conversation=id_) if r.conversation == one.id else r for r in analysis().readings
     )
     named = replace(analysis(), conversations=(replace(one, id=id_), other), readings=readings)
 

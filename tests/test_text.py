@@ -512,7 +512,7 @@ def grown_by(count: int, *, lost: int = 0, agents: Sequence[str] = ()) -> Builde
             f"a:{n + 1}", turn=n + 1, conversation="a:1", segments=[said], agent=agents[n] if agents else "",
             completeness=unseen if n > count - lost else FULL,
         )  # fmt: skip
-        turns.append(replace(reading, previous=f"a:{n}", shared=1))
+        turns.append(reading._replace(previous=f"a:{n}", shared=1))
     b.readings[:] = turns
     b.converse(*turns)
     return b

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from otel_ctx.cache.path import PackedPath, Path
 from otel_ctx.cache.resent import resent
 from otel_ctx.cache.settings import Settings
 from otel_ctx.cache.store import Entry
+from otel_ctx.frozen import frozen
 from otel_ctx.model import Break, Call
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Past:
     """``path`` is its prompt's until the next call walks on from there; at rest it is ``packed``. ``marker``: the place of its
     last marker in tokens (None: none, or nothing tells), ``place`` in segments before it, ``position`` in positions of the

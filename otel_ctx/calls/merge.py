@@ -34,6 +34,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     if merged.input == 0 and len(prompt):
         merged = _unreported(merged)
     model = said.response_model or said.request_model
+    provider = rules.provider_of(said.provider, model)
     platform = rules.platform_of(said.platform or said.provider, model)
     beyond = _beyond(merged, model, platform, rules) if best.telling.role == "call" else ""
     if beyond:
@@ -57,7 +58,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         operation=intern(said.operation),
         status=said.status,
         error=said.error,
-        provider=rules.provider_of(said.provider, model),
+        provider=provider,
         platform=platform,
         model=intern(model),
         response_id=said.response_id,
@@ -73,7 +74,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
             lost,
             stateful=bool(said.previous_response_id),
             remembers=not any(t.telling.stateless for t in (best, *rest))
-            and may_remember(said.response_id, rules.provider_of(said.provider, model)),
+            and may_remember(said.response_id, provider),
             believed=not beyond,
             tools_told=any(
                 t.telling.tools is not None or t.telling.record == "request" for t in (best, *rest)

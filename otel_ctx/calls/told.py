@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 
+from otel_ctx.frozen import frozen
 from otel_ctx.model import (
     Chain,
     Reason,
@@ -34,7 +35,7 @@ def own_key(told: Told) -> tuple[str, str]:
     return said.conversation_hint, f"{said.order:x}.{content_of(told)[:8]}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Told:
     """A telling whose content has been read: the raw values are gone, the segments are here."""
 

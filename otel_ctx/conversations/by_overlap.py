@@ -78,7 +78,7 @@ def _open(memory: Memory, call: Call) -> Iterator[tuple[int, End]]:
 
 def _compacted(memory: Memory, call: Call, carried: bool, text: Text) -> End | None:
     """A summary in the place of a long history: same agent, same session or trace, same tools, a much smaller window."""
-    first = next((s for s in call.prompt.messages if s.kind != "system"), None)
+    first = call.prompt.messages.first
     told = carried or (first is not None and says_summary(text(first.digest)))
     parent = memory.parent(call)
     for group in groups(call):

@@ -80,7 +80,7 @@ def _system(prompt: Prompt) -> Segment | None:
         return prompt.system[0]
     if not prompt.messages.tokens_by_kind[KIND_INDEX["system"]]:
         return None
-    first = next(iter(prompt.messages), None)
+    first = prompt.messages.opening
     return first if first is not None and first.kind == "system" else None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from sys import intern
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import xxhash
 
 from otel_ctx.engine.texts import Texts
+from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
 from otel_ctx.model import METHODS, Chain, Method, Part, Raw, Reason, Segment, Unseen, grown
@@ -57,7 +58,7 @@ _FACTS = 131_072
 _NUMBERS = tuple(range(8192))  # most facts are one of these: held once
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class _Known:
     """A messages string without its closing bracket, by digest, and the chain it was read into."""
 

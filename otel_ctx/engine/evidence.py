@@ -6,12 +6,13 @@ Calls must come in the order of their starts, so that the same dump has the same
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import xxhash
 
 from otel_ctx.calls import accounted_for, with_cut, without_server
 from otel_ctx.conversations import Placed
+from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
 from otel_ctx.model import Call, Chain, Segment
 from otel_ctx.parts.texts import common_prefix
@@ -25,7 +26,7 @@ _CHAINS = 24_576
 _NOT_TEXT = ("image", "file", "thinking")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class _Longest:
     """The greatest length in characters, and texts of that length (two at most) that have little in common."""
 

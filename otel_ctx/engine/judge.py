@@ -110,8 +110,7 @@ class Judge:
         findings = tuple(_priced(f, blamed, cost) for f in found if not left_out(f))
         kinds = tuple(dict.fromkeys(f.kind for f in findings))
         ignored = tuple(dict.fromkeys(f.kind for f in found if left_out(f)))
-        reading = replace(
-            step.reading,
+        reading = step.reading._replace(
             findings=kinds,
             cause=blamed.cause,
             wasted=blamed.tokens,

@@ -219,14 +219,14 @@ class LiveEngine:
             said = self._at_first.judge(call, conflicts)
             said = replace(
                 said,
-                reading=replace(said.reading, provisional=provisional),
+                reading=said.reading._replace(provisional=provisional),
                 usage_later=_usage_may_come(call),
             )
         else:
             known = self._corrected(known, call, conflicts)
             was = known.reading.call
             spans = tuple(s if s.role == "aggregate" else _role_beside(was.id, s) for s in call.spans)
-            said = replace(known, again=True, reading=replace(known.reading, call=replace(was, spans=spans)))
+            said = replace(known, again=True, reading=known.reading._replace(call=replace(was, spans=spans)))
         for ref in _own(call):
             self._open.put(ref, said)
         return said
@@ -241,7 +241,7 @@ class LiveEngine:
         if now is None:
             return known
         told = replace(call, id=was.call.id)  # the figures have left on the span of this id
-        return replace(known, reading=replace(was, call=told, conversation=now.conversation))
+        return replace(known, reading=was._replace(call=told, conversation=now.conversation))
 
     def _said_of(self, call: Call) -> Said | None:
         known = (self._open.get(ref) or self._said.get(ref) for ref in _own(call))
@@ -353,7 +353,7 @@ class LiveEngine:
             if known is not None and t.telling.role != "content":
                 span = SpanRef(t.telling.trace_id, t.telling.span_id, "duplicate", t.telling.scope)
                 call = replace(known.reading.call, spans=(*known.reading.call.spans, span))
-                self._out.append(replace(known, again=True, reading=replace(known.reading, call=call)))
+                self._out.append(replace(known, again=True, reading=known.reading._replace(call=call)))
 
     def _taken(self) -> list[Said]:
         out, self._out = self._out, []

@@ -185,7 +185,7 @@ def compaction(step: Step) -> Iterator[Finding]:
         lost = min(lost, round(sum(s.tokens or 0 for s in tail) * step.reading.tokens.factor))
     before, after = (c.usage.input for c in (old, step.call))
     sizes = f" The prompt went from {before:,} to {after:,} tokens." if before and after else ""
-    first = next((s for s in step.call.prompt.messages if s.kind != "system"), None)
+    first = step.call.prompt.messages.first
     here = at.path if at is not None else ""
     yield Finding(
         kind="compaction",

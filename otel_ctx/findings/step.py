@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from otel_ctx.frozen import frozen
 from otel_ctx.model import Break, Call, Context, Finding, NotChecked, Reading, Segment
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Step:
     """``previous`` is the conversation's call before; ``compared`` the call whose prompt this one should
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from otel_ctx.frozen import frozen
 from otel_ctx.model.prompt import Prompt, Segment
 from otel_ctx.model.telling import Diagnosis
 from otel_ctx.model.values import Reason, Record, Role, Status
@@ -17,7 +18,7 @@ class Completeness:
     lost: frozenset[str] = frozenset()  # "tools", "system", "messages", "head"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class Usage:
     """Tokens as the provider reports them; ``input`` always includes the cached ones. ``None`` = not reported."""
 
@@ -33,7 +34,7 @@ class Usage:
     conflicts: tuple[str, ...] = ()  # what cannot be right of the numbers that were told, in words
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class SpanRef:
     trace_id: str
     span_id: str
@@ -41,7 +42,7 @@ class SpanRef:
     scope: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Call:
     """One request to a model provider, told by one or several spans, counted once."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 
+from otel_ctx.frozen import frozen
 from otel_ctx.model.values import KINDS, Kind, Method
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class Segment:
     """One part of a prompt in the provider's order. The text is not here: ``Texts`` keeps it by ``digest``."""
 
@@ -30,7 +31,7 @@ ZERO = (0,) * len(KINDS)
 KIND_INDEX: dict[str, int] = {k: i for i, k in enumerate(KINDS)}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Chain:
     """The message segments of a call: those of ``base`` (shared, not copied) and then ``new``.
 
@@ -53,6 +54,7 @@ class Chain:
     marked: tuple[
         tuple[int, str], ...
     ] = ()  # (index in the chain, marker) of those that carry a cache marker
+    opening: Segment | None = None  # the very first
 
     def __iter__(self) -> Iterator[Segment]:
         links = []
@@ -100,11 +102,11 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
     first = base.first or next((s for s in new if s.kind != "system"), None)
     return Chain(
         base if base.length else None, new, base.length + len(new), messages, key, tuple(marks), tuple(by_kind), size,
-        first, unmeasured, estimated, base.marked + marked,
+        first, unmeasured, estimated, base.marked + marked, base.opening or next(iter(new), None),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Prompt:
     """A call's segments, in the order tools, system, messages (a system message may also stand in ``messages``).
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from otel_ctx.frozen import frozen
 from otel_ctx.model.call import Call
 from otel_ctx.model.prompt import Segment
 from otel_ctx.model.values import Band, Evidence, Kind, Method, Outcome, Relation, Severity
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class Context:
     """How full the window is at one call. ``usage`` is in tokens, cached ones included."""
 
@@ -27,7 +28,7 @@ class Context:
     band: Band
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class Tokens:
     """``counted`` + ``unaccounted`` = the reported input. ``factor`` turns counted tokens into the provider's
     where the count is an estimate that usage has calibrated."""
@@ -93,7 +94,7 @@ class Access(NamedTuple):
         return "unknown" if self.behind_cause == "unknown" else "inferred"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class Cost:
     """List price of one call in USD, between ``low`` and ``high`` where the usage leaves a class of tokens open; ``usd``
     counts what is open as the dearer one that is usual. ``parts`` add up to it. ``wasted``: of the lost tokens, above
@@ -150,8 +151,7 @@ class NotChecked:
     calls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class Reading(NamedTuple):
     """What the engine says of one call."""
 
     call: Call
@@ -192,7 +192,7 @@ class Reading:
         return self.previous is None and (cut or not self.seen)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(frozen=True, slots=True, eq=False)
 class Said:
     """A reading with what was found at that call, as it is said at one moment: first when its span arrives
     (``reading.provisional`` where more may come), and once more when it is settled."""

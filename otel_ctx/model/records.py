@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from otel_ctx.frozen import frozen
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -29,7 +31,7 @@ class Cut(NamedTuple):
     keys: frozenset[str]  # of the attributes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class Span:
     """One span, whatever its clothes were. Ids are lower-case hex; values are plain Python (str, bool, int,
     float, bytes, list, dict, None); ``kind`` is OTLP's number (3 = CLIENT); ``parent_id`` is "" on a root.
@@ -58,7 +60,7 @@ class Span:
     where: str = ""  # "FILE:LINE" of a dump, for error messages
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(frozen=True, slots=True)
 class LogRecord:
     """One log record. ``name`` is the eventName field, else the ``event.name`` attribute, else ""."""
 

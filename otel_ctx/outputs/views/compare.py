@@ -237,7 +237,7 @@ def _to_one_scale(old: Reading, new: Reading) -> Reading:
     estimates = {old.tokens.method, new.tokens.method} <= {"estimated", "calibrated"}
     if old.call.model != new.call.model or not estimates:
         return old
-    return replace(old, tokens=replace(old.tokens, factor=new.tokens.factor))
+    return old._replace(tokens=replace(old.tokens, factor=new.tokens.factor))
 
 
 def _scale(old: Reading, new: Reading) -> Scale:

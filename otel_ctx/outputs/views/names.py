@@ -69,7 +69,7 @@ def held_back(analysis: Analysis) -> Analysis:
 
     return replace(
         analysis,
-        readings=tuple(replace(r, call=of_call(r.call)) for r in analysis.readings),
+        readings=tuple(r._replace(call=of_call(r.call)) for r in analysis.readings),
         conversations=tuple(map(of_conversation, analysis.conversations)),
         findings=tuple(
             replace(f, title=held(f.title), detail=held(f.detail), fix=held(f.fix)) for f in analysis.findings
