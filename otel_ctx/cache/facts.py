@@ -17,6 +17,8 @@ def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, ent
     if past is not None and path is not None and path is past.path and past.place < len(path.positions):
         before = path.positions[past.place]  # of this prompt: thinking that was taken out has none
         stayed = bool(marks.places) and marks.places[-1][0] == past.place
+        if not marks.shown and marks.end is not None:  # its place was taken from usage: it is as near as that
+            stayed = stayed or abs(path.ends[past.place] - marks.end) <= spare
     implied, learned = run.call.usage.cache_implied, run.caches.learned
     return Facts(
         now=run.now,
@@ -25,7 +27,7 @@ def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, ent
         reported=run.call.usage.cache_read is not None,
         proven=not implied or learned.has_told(run.call.service, run.scope),
         dropped=run.dropped,
-        shrunk=past is not None and not run.elsewhere and (run.total < past.total or run.cleared > 0),
+        shrunk=past is not None and _known(run) and (run.total < past.total or run.cleared > 0),
         expected=expected,
         slack=spare,
         same_model=past is None or past.scope == run.scope,
@@ -43,6 +45,12 @@ def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, ent
         distance=position - before if past is not None else 0,
         parameters=_changed(run, past),
     )
+
+
+def _known(run: Run) -> bool:
+    """May what the provider took out be the reason? Not if less was read than stands in front of it, unless it has put
+    other text there before."""
+    return not run.elsewhere or (run.path is not None and run.path.rewritten)
 
 
 def unseen_in_front(run: Run, at: Break | None) -> bool:

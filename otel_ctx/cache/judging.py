@@ -33,7 +33,9 @@ def judge(
     if both and follows and common is not None:
         run.cleared = min(dropped, again)
     elif both and follows and kept < length and run.path is not None:
-        common = of_old(run, run.path.ends[kept], old)
+        common = of_old(run, run.path, kept, old)
+        if old is not None and past is not None and past.call_id != old.id:
+            run.dropped = run.path.taken_out(old.prompt, run.tokens.factor)
     elif both and follows and past is not None and relation == "continues":
         asked = run.path.asked if run.path is not None else 0
         new = [
@@ -79,6 +81,8 @@ def judge(
         behind = min(lost, predicted.read - floor) if predicted.read - floor > spare else 0
         aside = "unknown" if behind else ""
     otherwise = _otherwise(run, judged, both, old, at, common)
+    if lost and run.path is not None and otherwise == "server_side_rewrite_suspected" and not run.dropped:
+        run.path.rewrite(run.path.nearest(floor))
     return Access(
         predicted=predicted,
         reported=reported_split(usage, run.total),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from otel_ctx.cache.past import Past
+from otel_ctx.cache.path import Path
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.shelf import WALK
 from otel_ctx.cache.store import Entry
@@ -12,13 +13,13 @@ _TAIL_LEAST, _TAIL = 128, 0.02  # what stands behind a marker at the end: the fr
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
 
 
-def of_old(run: Run, common: int, old: Call | None) -> int:
-    """Of what is shared with another branch, what the call that is continued had asked for: there is no entry between
-    two markers."""
-    before = old.usage.input if old is not None else None
-    if run.mech.style in ("marked", "endings") and before is not None:
-        return min(common, before)
-    return common
+def of_old(run: Run, path: Path, kept: int, old: Call | None) -> int:
+    """Tokens of what is shared with another branch, which the call that is continued had asked for: there is no entry
+    between two markers."""
+    if run.mech.style not in ("marked", "endings") or old is None:
+        return path.ends[kept]
+    common = path.ends[min(kept, len(old.prompt))]  # another branch may go on behind it
+    return common if old.usage.input is None else min(common, old.usage.input)
 
 
 def expected_of(
