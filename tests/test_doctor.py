@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
+from otel_ctx import analyze
 from otel_ctx.engine import Engine, Settings
 from otel_ctx.inputs import Store, read
 from otel_ctx.model import Analysis, Library
