@@ -377,6 +377,100 @@ def test_a_marker_that_stays_is_frozen_though_the_thinking_in_front_of_it_goes()
     assert (access.otherwise, access.behind_cause) == ("frozen_breakpoint", "")
 
 
+def test_a_marker_that_stays_is_known_though_its_place_is_only_counted() -> None:
+    """No marker is on the span. The thinking was 460 tokens and was counted as 500: the same marker seems to stand two small
+    blocks further on."""
+    first: list[Block] = [("system", 2000, "", "system"), ("question", 1000)]
+    loop: list[Block] = [
+        ("thought", 500, "", "thinking"),
+        ("call", 40, "", "tool_call"),
+        ("result", 900, "", "tool_result"),
+    ]
+    more: list[Block] = [
+        ("call 2", 20, "", "tool_call"),
+        ("call 3", 20, "", "tool_call"),
+        ("result 2", 900, "", "tool_result"),
+    ]
+    last: list[Block] = [("answer", 60, "", "assistant"), ("more", 100)]
+    provider = Provider()
+    provider.ask(call(first[:1], usage=Usage(input=2000, cache_read=0, cache_write=2000)))
+    provider.ask(call([*first, *loop], 5, usage=Usage(input=4440, cache_read=2000, cache_write=2440)))
+    provider.ask(call([*first, *loop, *more], 10, usage=Usage(input=5380, cache_read=4440, cache_write=0)))
+    usage = Usage(input=5080, cache_read=2000, cache_write=1980)
+    access = provider.ask(call([*first, *loop, *more, *last], 20, usage=usage))
+
+    assert access.otherwise == "frozen_breakpoint"
+
+
+def test_thinking_goes_on_each_branch_of_a_fork() -> None:
+    """Two calls go on from the same one, each with a user's words: what the first takes out had stood before the second,
+    and what the first had added of its own was not asked for by the call that both go on from."""
+    first: list[Block] = [("system", 2000, "5m", "system"), ("question", 1000)]
+    loop: list[Block] = [
+        ("thought", 500, "", "thinking"),
+        ("call", 100, "", "tool_call"),
+        ("result", 900, "", "tool_result"),
+    ]
+    answer: Block = ("answer", 100, "", "assistant")
+    provider = Provider()
+    provider.ask(call([*first[:-1], ("question", 1000, "5m")]))
+    stem = call(
+        [*first, *loop[:-1], ("result", 900, "5m", "tool_result")],  # type: ignore[list-item]
+        10,
+        usage=Usage(input=4500, cache_read=3000, cache_write=1500, cache_write_1h=0),
+    )
+    provider.ask(stem)
+    for at, words, size in ((20, "one", 2000), (30, "two", 300)):
+        provider.before = stem
+        total = 4100 + size
+        usage = Usage(input=total, cache_read=3000, cache_write=total - 3000, cache_write_1h=0)
+        access = provider.ask(call([*first, *loop, answer, (words, size, "5m")], at, usage=usage))
+
+        assert (access.otherwise, access.lost) == ("server_side_rewrite_suspected", 1000)
+
+
+def cleared_once(read: int) -> Access:
+    """A provider takes 880 tokens of a result out of the third prompt, and thinking stands behind it; the fourth begins with
+    a user's words, which take that thinking out too."""
+    blocks: list[Block] = [("system", 2000, "5m", "system"), ("question", 1000)]
+    provider = Provider()
+
+    def ask(at: float, read: int, total: int, *more: Block) -> Access:
+        blocks.extend(more)
+        usage = Usage(input=total, cache_read=read, cache_write=total - read, cache_write_1h=0)
+        end = (*blocks[-1][:2], "5m", *blocks[-1][3:])
+        return provider.ask(call([*blocks[:-1], end], at, usage=usage))  # type: ignore[list-item]
+
+    ask(0, 0, 3000)
+    ask(10, 3000, 4000, ("call", 100, "", "tool_call"), ("result", 900, "", "tool_result"))
+    ask(
+        20,
+        4000,
+        5000,
+        ("thought", 500, "", "thinking"),
+        ("call 2", 100, "", "tool_call"),
+        ("result 2", 400, "", "tool_result"),
+    )
+    third = ask(30, 3000, 5120, ("call 3", 100, "", "tool_call"), ("result 3", 900, "", "tool_result"))
+    assert (third.otherwise, third.sure) == ("server_side_rewrite_suspected", "inferred")
+    return ask(40, read, 5020, ("answer", 100, "", "assistant"), ("more", 300))
+
+
+def test_what_a_provider_put_in_place_of_a_text_is_not_in_the_cache_as_it_was_sent() -> None:
+    """What had been written behind the result when it was whole is not found any more."""
+    access = cleared_once(3000)
+
+    assert access.predicted is not None
+    assert access.predicted.read == 3000
+    assert (access.otherwise, access.sure, access.lost) == ("server_side_rewrite_suspected", "reported", 1620)
+
+
+def test_a_provider_that_took_text_out_before_may_have_done_it_again() -> None:
+    access = cleared_once(2000)
+
+    assert (access.otherwise, access.sure, access.lost) == ("server_side_rewrite_suspected", "inferred", 2620)
+
+
 @pytest.mark.parametrize(("gap", "cause"), [(3100, "server_side_rewrite_suspected"), (3700, "ttl_expired")])
 def test_an_entry_that_outlived_shows_that_its_neighbours_may_live(gap: int, cause: str) -> None:
     """Five minutes or an hour? What stood in front of the thinking that went was read after 3,100 seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import otel_ctx
-from otel_ctx.model import Analysis
+from otel_ctx.model import Analysis, Finding
 from otel_ctx.outputs import data
 from otel_ctx.outputs.escape import cells
 from otel_ctx.outputs.text.changes import changes as lines
@@ -235,3 +236,45 @@ def test_what_is_not_seen_any_more_is_not_gone() -> None:
     assert set(told.values()) == {"unseen"}
     assert judged(found)["breaks per call"] == "unseen"
     assert {f.change for f in found.findings if f.kind == "content_not_captured"} == {"new"}
+
+
+def test_what_could_not_be_seen_before_is_not_new() -> None:
+    """Without the text of the first dump nobody knows whether what is found in the second had been there all along."""
+    corpus = Path(__file__).parent / "corpus"
+    hidden = analysis(corpus / "oi-openai-chat-hidemessages" / "traces.jsonl.gz")
+    found = changes(hidden, analysis(corpus / "oi-openai-chat-bust" / "traces.jsonl.gz"))
+    told = {f.kind: f.change for f in found.findings if f.place}
+
+    assert told["volatile_prefix"] == "unseen"
+    assert set(told.values()) == {"unseen"}
+    assert not [words for words in found.worse if words.startswith("new finding")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "told"),
+    [
+        ("tools_changed", "tools[1]", "unseen"),
+        ("dead_tool_schema", "", "unseen"),
+        ("prefix_changed", "system[0]", "new"),
+        ("ttl_expired", "", "new"),
+    ],
+)
+def test_a_section_that_the_first_dump_has_not_got_says_nothing_of_new_findings(
+    kind: str, path: str, told: str
+) -> None:
+    mended = analysis(MENDED)
+    blind = replace(
+        mended,
+        findings=(),
+        readings=tuple(
+            replace(
+                r, call=replace(r.call, completeness=replace(r.call.completeness, lost=frozenset({"tools"})))
+            )
+            for r in mended.readings
+        ),
+    )
+    one = Finding(kind=kind, severity="warning", title="", detail="", fix="", calls=(), path=path, tokens=0)
+    found = changes(blind, replace(mended, findings=(one,)))
+
+    assert [f.change for f in found.findings] == [told]
+    assert any("new finding" in words for words in found.worse) == (told == "new")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
+from otel_ctx import analyze
 from otel_ctx.engine import Engine, Settings
 from otel_ctx.inputs import Store, read
 from otel_ctx.model import Analysis, Library
@@ -318,6 +319,30 @@ def test_a_library_that_nobody_knows_is_named(tmp_path: Path) -> None:
     assert "home.made" in result.stdout
     assert "not known here" in result.stdout
     assert "No model call" in result.stdout
+
+
+@pytest.mark.parametrize(("model", "gives"), [("gpt-5.1", True), ("nobodys-model", False)])
+def test_what_is_given_is_what_the_calls_say(tmp_path: Path, model: str, gives: bool) -> None:
+    """Whether an input under guessed names is with the cached tokens, only the provider's own API may tell."""
+    values: dict[str, str | int] = {
+        "llm.model": model, "llm.prompt_tokens": 9000, "llm.cached_tokens": 800, "llm.output_tokens": 7,
+    }  # fmt: skip
+    span = {
+        "traceId": "1" * 32, "spanId": "2" * 16, "name": "ask", "startTimeUnixNano": "1", "endTimeUnixNano": "2",
+        "attributes": [
+            {"key": key, "value": {"intValue": value} if isinstance(value, int) else {"stringValue": value}}
+            for key, value in values.items()
+        ],
+    }  # fmt: skip
+    scoped = {"scope": {"name": "home.made", "version": "1"}, "spans": [span]}
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [scoped]}]}), "utf-8")
+    found = analyze([path]).analysis
+    (call,) = (r.call for r in found.readings)
+    (library,) = found.libraries
+
+    assert (call.usage.input is not None) == gives
+    assert ("input tokens" in dict(library.gives)) == gives
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,28 @@ def test_the_sessions_are_of_every_kind(results: list[Result]) -> None:
     assert {r.dialect for r in results} == {"genai", "marked", "openinference", "textless"}
 
 
+@pytest.mark.parametrize(
+    ("seed", "mutation"),
+    [
+        (61000237, "frozen_breakpoint"),  # a marker that stays, where its place is only counted
+        (77000154, "frozen_breakpoint"),
+        (61000370, "none"),  # thinking that goes on each branch of a fork
+        (61000452, "server_side_rewrite"),  # thinking taken out of a prompt that the provider had rewritten
+        (41000031, "server_side_rewrite"),
+        (61000164, "volatile_time_system"),  # thinking taken out behind a break
+        (61000374, "volatile_uuid_tool"),
+        (61000913, "volatile_counter_tool"),
+        (1000206, "volatile_time_system"),
+        (77000374, "volatile_uuid_tool"),
+        (43000089, "none"),  # a fork that nothing on the spans tells from the call that it forks from
+        (1000021, "compaction"),  # the same: no message is left, and no conversation has a name
+        (77000073, "lookback_exceeded"),  # two reasons, each of them enough
+    ],
+)
+def test_sessions_that_are_hard_to_judge(seed: int, mutation: str) -> None:
+    assert result(seed, mutation).problems == []
+
+
 def test_the_same_seed_makes_the_same_session() -> None:
     one, two = mutations.case(SEED, "compaction"), mutations.case(SEED, "compaction")
     assert one == two

@@ -40,6 +40,7 @@ class Path:
     thought: int | None = None  # the first segment of thinking that still stands before the model
     asked: int = 0  # thinking that stands before this place no longer does
     dropped: int = 0  # tokens of thinking that stood there before this prompt, and no longer do
+    rewritten: bool = False  # the provider has taken out more than its rule says
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -95,7 +96,7 @@ class Path:
         a run of calls or of results is one position; ``drops``: a user's new message takes out the thinking before it, by the
         rule; ``read``: the reported tokens that came from the cache. Returns how many segments were kept."""
         if shared is None:
-            shared = self._shared(prompt)
+            shared = self._shared(prompt, drops)
         kept, new = shared, prompt.since(shared)
         asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0) if drops else 0
         standing = self._thinking() if asked else []
@@ -146,6 +147,18 @@ class Path:
             return []
         return [i for i in range(self.thought, len(self.kinds)) if self.kinds[i] == _THINKING]
 
+    def taken_out(self, old: Prompt, factor: float) -> int:
+        """Tokens of thinking that stood before the model in ``old``, the prompt of another branch, and do not in this one."""
+        asked = _last_asked(old)
+        gone = (s.tokens or 0 for i, s in enumerate(old) if s.kind == "thinking" and asked <= i < self.asked)
+        return round(sum(gone) * factor)
+
+    def rewrite(self, place: int) -> None:
+        """The provider put something else behind ``place`` than was sent: what was cached of that is not found again."""
+        self.rewritten = True
+        for i in range(place + 1, len(self.keys)):
+            self.keys[i] = xxhash.xxh3_64_intdigest(b"rewritten", self.keys[i])
+
     def _still(
         self,
         standing: Sequence[int],
@@ -159,20 +172,32 @@ class Path:
         """Does usage say that the thinking still stands there, whatever the rule says? ``asked``: the place of the user's
         new message."""
         inside = [i for i in standing if i < shared]
-        if total is not None and all(s.tokens is not None for s in new):
+        was = {self.names[i]: self.ends[i + 1] - self.ends[i] for i in range(shared, len(self.kinds))}
+        measured = [was.get(_next(_SEED, s)) for s in new]  # 0: it was taken out before
+        if total is not None and all(
+            s.tokens is not None or n is not None for s, n in zip(new, measured, strict=True)
+        ):
             before = sum(self.ends[i + 1] - self.ends[i] for i in inside)
-            ours = (s.tokens or 0 for i, s in enumerate(new, shared) if s.kind == "thinking" and i < asked)
-            after = sum(ours) * factor
-            added = sum(s.tokens or 0 for s in new) * factor - after
-            if before + after > _COUNTED_TO * added:
-                return total - self.ends[shared] - added > (after - before) / 2
+            after = counted = known = 0.0
+            for i, (s, n) in enumerate(zip(new, measured, strict=True), shared):
+                size = (s.tokens or 0) * factor if n is None else n
+                if s.kind == "thinking" and i < asked:
+                    after += size
+                elif n is None:
+                    counted += size
+                else:
+                    known += size
+            if before + after > _COUNTED_TO * counted + (_SHARED_TO - 1) * known:
+                return total - self.ends[shared] - counted - known > (after - before) / 2
         return bool(inside) and read is not None and read > _SHARED_TO * self.ends[inside[0]] + _FRAME
 
-    def _shared(self, prompt: Prompt) -> int:
-        key, n = _SEED, 0
+    def _shared(self, prompt: Prompt, drops: bool) -> int:
+        """Thinking that no longer stood here must not stand in ``prompt`` either."""
+        asked, n = _last_asked(prompt) if drops else 0, 0
         for s in prompt:
-            key = _next(key, s)
-            if n + 1 >= len(self.keys) or self.keys[n + 1] != key:
+            if n >= len(self.names) or self.names[n] != _next(_SEED, s):
+                break
+            if self.kinds[n] == _THINKING and self.keys[n + 1] == self.keys[n] and n >= asked:
                 break
             n += 1
         return n
@@ -244,6 +269,11 @@ class PackedPath(NamedTuple):
             at = end
         path.kinds += self.data[at:]
         return path
+
+
+def _last_asked(prompt: Prompt) -> int:
+    """The place of the user's newest message."""
+    return max((i for i, s in enumerate(prompt) if s.kind == "user"), default=0)
 
 
 def _next(key: int, segment: Segment) -> int:

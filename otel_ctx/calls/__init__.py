@@ -9,7 +9,7 @@ from otel_ctx.calls.completeness import accounted_for, with_cut, without_server
 from otel_ctx.calls.fold import Folded, Made, by_start, fold
 from otel_ctx.calls.groups import awaits_its_end, may_be_told_twice
 from otel_ctx.calls.pieces import history_of
-from otel_ctx.calls.told import Told, content_of, own_key
+from otel_ctx.calls.told import Told, content_of, own_key, usage_of
 
 __all__ = [
     "Folded",
@@ -23,6 +23,7 @@ __all__ = [
     "history_of",
     "may_be_told_twice",
     "own_key",
+    "usage_of",
     "with_cut",
     "without_server",
 ]

@@ -10,13 +10,12 @@ from otel_ctx.calls.content import join_content
 from otel_ctx.calls.groups import group, nearest, outer_first
 from otel_ctx.calls.merge import aggregate_only, call_of
 from otel_ctx.calls.pieces import with_pieces
-from otel_ctx.calls.told import Extend, Told
+from otel_ctx.calls.told import Extend, Told, usage_of
 from otel_ctx.model import (
     Call,
     Usage,
 )
 from otel_ctx.rules import Rules
-from otel_ctx.usage import decide
 
 _NO_USAGE = Usage()
 
@@ -139,16 +138,11 @@ def by_start(call: Call) -> tuple[int, int, str, int, str]:
 
 
 def _usage(t: Told, rules: Rules, known: dict[Told, Usage], own: set[Told]) -> Usage:
-    claim = t.telling.usage
-    if claim is None:
+    if t.telling.usage is None:
         return _NO_USAGE
     usage = known.get(t)
     if usage is None:
-        said = t.telling
-        rule = rules.usage(said.scope, said.scope_version, said.provider)
-        family = rules.model(said.response_model or said.request_model, said.provider)
-        meaning = family.usage_input_includes_cache if family is not None else None
-        usage = decide(claim, rule, meaning)
+        usage = usage_of(t, rules)
         if t in own:
             known[t] = usage
     return usage

@@ -12,7 +12,10 @@ from otel_ctx.model import (
     Reason,
     Segment,
     Telling,
+    Usage,
 )
+from otel_ctx.rules import Rules
+from otel_ctx.usage import decide
 
 Extend = Callable[[Chain, Iterable[Chain]], Chain]
 """One chain out of several that follow each other (content that came in single log records)."""
@@ -78,3 +81,13 @@ def equal_numbers(a: Told, b: Told) -> bool:
         (getattr(x, count), getattr(y, count)) for count in ("input", "output", "cache_read", "cache_write")
     )
     return all(m == n for m, n in both if m is not None and n is not None)
+
+
+def usage_of(record: Told, rules: Rules) -> Usage:
+    """What it tells of usage, as the rules of its library and of its model's provider read it."""
+    said = record.telling
+    if said.usage is None:
+        return Usage()
+    family = rules.model(said.response_model or said.request_model, said.provider)
+    meaning = family.usage_input_includes_cache if family is not None else None
+    return decide(said.usage, rules.usage(said.scope, said.scope_version, said.provider), meaning)

@@ -145,7 +145,7 @@ class Judge:
                 if thread is not None and thread.last is not None and thread.last.id == id_:
                     del self._threads[place[0]]
                 self._cache.caught_up(place, id_)
-        self._cache.store.caught_up()
+        self._cache.caches.store.caught_up()
 
     def conversations(self) -> tuple[Conversation, ...]:
         """Those that are remembered, in the order of their first calls."""
@@ -167,7 +167,7 @@ class Judge:
     @property
     def mechanisms(self) -> dict[str, Mechanism]:
         """What was made of the rules, by model."""
-        return self._cache.mechanisms
+        return self._cache.caches.mechanisms
 
     def __len__(self) -> int:
         return len(self._threads)

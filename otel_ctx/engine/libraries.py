@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from otel_ctx.calls import Told
+from otel_ctx.calls import Told, usage_of
 from otel_ctx.findings import Lost, fix_for, fix_for_double, gaps, switch_of
 from otel_ctx.model import KIND_INDEX, Call, Library, Segment, Withheld
 from otel_ctx.rules import Rules
-from otel_ctx.usage import decide
 
 _Key = tuple[str, str]  # scope, its version
 
@@ -123,7 +122,7 @@ def _key_of(t: Told) -> _Key:
 
 
 def _given(t: Told, rules: Rules) -> Iterable[str]:
-    usage = decide(t.telling.usage, rules.usage(*_key_of(t), t.telling.provider)) if t.telling.usage else None
+    usage = usage_of(t, rules) if t.telling.usage is not None else None
     held: Mapping[str, object] = {
         "messages": t.messages.length > t.messages.unmeasured,
         "system prompt": _seen(t.system) or t.messages.tokens_by_kind[KIND_INDEX["system"]],

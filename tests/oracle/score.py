@@ -22,7 +22,7 @@ from otel_ctx.engine import Engine
 from otel_ctx.outputs.report import Inputs, build
 from tests.oracle import mutations
 from tests.oracle.provider import Layouts, Unit, Usage, layouts, simulate
-from tests.oracle.sessions import LONGEST, Session
+from tests.oracle.sessions import LONGEST, Call, Session
 from tests.oracle.spans import Clothes, clothes_of, otlp, spans
 
 FEW, SHARE = 64, 0.02  # tokens that may be missed, or of what was lost
@@ -85,7 +85,8 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
         if by_fault > FEW or (total > FEW and by_time <= FEW and (not by_rule or rest > FEW)):
             causes |= case.causes
             if by_fault <= FEW and not by_rule:
-                causes = causes - {None} | _jointly(case.sent, sent, told, i) or causes
+                also = _jointly(case.sent, sent, told, i) | _jointly(case.ideal, ideal, whole, i)
+                causes = causes - {None} | also or causes
         causes |= by_rule
         if causes and not actual[i].minimum_met:
             causes |= _too_short(case, clothes)  # what is marked has become too short
@@ -94,6 +95,7 @@ def truths(case: mutations.Case, clothes: Clothes) -> list[Truth]:
             causes |= {"ttl_expired"} if expired >= parallel else set()
             causes |= {"parallel_miss"} if parallel >= expired else set()
         optional = first[call.conversation] == i and not _fanned_out(case, clothes)
+        optional = optional or _untold(case.sent, i, clothes)
         timely = bool(causes) and causes <= {"ttl_expired", "parallel_miss", "provider_side_miss"}
         if timely and not provider.promised:
             optional = True
@@ -108,6 +110,24 @@ def _too_short(case: mutations.Case, clothes: Clothes) -> frozenset[str]:
     """Where a marker is on the span, nobody has left it out."""
     seen = clothes.dialect in ("marked", "openinference") and bool(case.spans.policy.places)
     return frozenset({"below_minimum"}) if seen else _TOO_SHORT
+
+
+def _untold(session: Session, number: int, clothes: Clothes) -> bool:
+    """Does nothing on the spans say what the call goes on from: no name of a conversation, and either no message of the one
+    before it, or another call has gone on from there already?"""
+    call = session.calls[number]
+    before = [c for c in session.calls[:number] if c.conversation == call.conversation]
+    if clothes.named or not before:
+        return False
+    last = _messages(before[-1])
+    if not set(last) & set(_messages(call)):
+        return True
+    since = session.calls[session.calls.index(before[-1]) + 1 : number]
+    return any(c.conversation != call.conversation and _messages(c)[: len(last)] == last for c in since)
+
+
+def _messages(call: Call) -> list[tuple[str, str]]:
+    return [(b.kind, b.text) for b in call.blocks if b.section == "messages"]
 
 
 def _fanned_out(case: mutations.Case, clothes: Clothes) -> bool:

@@ -18,6 +18,19 @@ from otel_ctx.outputs.views.summary import Summary, summary
 Judged = Literal["better", "worse", "same", "unseen", ""]
 Change = Literal["new", "gone", "kept", "unseen"]
 
+_SECTIONS = frozenset({"tools", "system", "messages"})
+_KNOWN_BY_TEXT = {
+    **dict.fromkeys(("tools_changed", "tools_reordered", "tool_schema_key_order", "dead_tool_schema"), "tools"),
+    **dict.fromkeys(
+        (
+            "volatile_prefix", "prefix_changed", "moved_segment", "evicted_content", "duplicate_content",
+            "breakpoint_before_change", "server_side_rewrite_suspected", "provider_side_miss",
+        ),
+        "messages",
+    ),
+}  # fmt: skip
+"""Kinds that without a place of their own are not known without the text either, and the section of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -52,7 +65,7 @@ class Pair:
 @dataclass(frozen=True, slots=True)
 class FindingChange:
     """A kind at a place: an index inside the messages is left out of it. (before, after) each. ``unseen``: it stands in the
-    text, and of no call after it the text was seen."""
+    text, and the dump that has it not saw none of that text."""
 
     change: Change
     kind: str
@@ -95,7 +108,7 @@ def changes(before: Analysis, after: Analysis, tolerance: float = 0.01) -> Chang
         figures = _figures(same_old, same_new, tolerance)
     else:
         figures = _figures(before.readings, after.readings, tolerance)
-    found = _findings(before.findings, after.findings, blind=not any(r.seen for r in after.readings))
+    found = _findings(before, after)
     return Changes(
         summary("before", before.readings),
         summary("after", after.readings),
@@ -258,22 +271,33 @@ def _breaks(readings: Sequence[Reading]) -> float | None:
 # ---- findings
 
 
-def _findings(
-    before: Sequence[Finding], after: Sequence[Finding], *, blind: bool
-) -> tuple[FindingChange, ...]:
-    old, new = _by_place(before), _by_place(after)
+def _findings(before: Analysis, after: Analysis) -> tuple[FindingChange, ...]:
+    old, new = _by_place(before.findings), _by_place(after.findings)
+    seen = _sections(before.readings), _sections(after.readings)
     out = []
     for key in dict.fromkeys((*old, *new)):
         sides = old.get(key, []), new.get(key, [])
         shown = (sides[1] or sides[0])[0]
         change: Change = "kept" if all(sides) else "new" if sides[1] else "gone"
-        if change == "gone" and blind and shown.path:
+        section = _section(shown)
+        if change != "kept" and section and section not in seen[change == "gone"]:
             change = "unseen"
         calls = len(_calls(sides[0])), len(_calls(sides[1]))
         tokens = sum(f.tokens for f in sides[0]), sum(f.tokens for f in sides[1])
         out.append(FindingChange(change, *key, shown.severity, shown.title, calls, tokens))
     order = {"new": 0, "kept": 1, "unseen": 2, "gone": 3}
     return tuple(sorted(out, key=lambda f: (order[f.change], SEVERITIES.index(f.severity), -max(f.tokens))))
+
+
+def _sections(readings: Sequence[Reading]) -> set[str]:
+    """Those of which the text was seen in any call."""
+    return {section for r in readings if r.seen for section in _SECTIONS - r.call.completeness.lost}
+
+
+def _section(found: Finding) -> str:
+    """Of the text that it stands in; empty: it is known without."""
+    section = found.path.partition("[")[0]
+    return section if section in _SECTIONS else _KNOWN_BY_TEXT.get(found.kind, "")
 
 
 def _calls(found: Sequence[Finding]) -> set[str]:

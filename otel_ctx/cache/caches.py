@@ -1,0 +1,54 @@
+"""What all calls share: the rules, the entries that may stand in the caches, and what usage has taught of them."""
+
+from __future__ import annotations
+
+from sys import intern
+
+from otel_ctx.cache.learned import Learned
+from otel_ctx.cache.mechanism import Mechanism, mechanism_of
+from otel_ctx.cache.store import Store
+from otel_ctx.model import Call
+from otel_ctx.rules import Family, Rules
+from otel_ctx.rules.names import normalise_model_id
+
+_KEEP_SECONDS = 86_400  # no published lifetime is longer
+_UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
+
+
+class Caches:
+    """``behind``: those of one that comes to the same calls later; what they have got is not kept here once more."""
+
+    def __init__(self, rules: Rules, behind: Caches | None = None) -> None:
+        self.rules = rules
+        self.learned = Learned()
+        self.store: Store = Store(_KEEP_SECONDS, behind.store if behind is not None else None)
+        self.supposed: Store = Store(  # entries of markers that no span shows
+            _KEEP_SECONDS, behind.supposed if behind is not None else None
+        )
+        self.mechanisms: dict[str, Mechanism] = {}
+
+    def unanswered(self, call: Call) -> bool:
+        """A request in a log that keeps the answers of others, and has none of this one: most often the try before a retry."""
+        if call.record != "request" or call.usage.input is not None or call.answer or call.response_id:
+            return False
+        return self.learned.has_told(call.service, scope_of(call))
+
+    def rule(self, call: Call, marked: bool) -> Family | None:
+        """``marked``: the request carries markers, and another rule may hold then."""
+        family = self.rules.model(call.model, call.platform or call.provider)
+        if family is not None and family.with_markers and marked:
+            return self.rules.family(family.with_markers) or family
+        return family
+
+    def mechanism(self, family: Family | None) -> Mechanism:
+        if family is None:
+            return _UNKNOWN
+        known = self.mechanisms.get(family.id)
+        if known is None:
+            known = self.mechanisms[family.id] = mechanism_of(family)
+        return known
+
+
+def scope_of(call: Call) -> str:
+    """Whose cache it is."""
+    return intern(f"{call.platform or call.provider}\0{normalise_model_id(call.model)}")

@@ -1,0 +1,97 @@
+"""The facts of a call that did not read what it could have read, for the verdict on why."""
+
+from __future__ import annotations
+
+from otel_ctx.cache.cause import Facts
+from otel_ctx.cache.past import Past
+from otel_ctx.cache.run import Run
+from otel_ctx.cache.settings import changed
+from otel_ctx.cache.store import Entry
+from otel_ctx.model import Break
+
+
+def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Facts:
+    past, marks, path = run.past if follows else None, run.marks, run.path
+    position = path.positions[marks.places[-1][0]] if path is not None and marks.places else 0
+    before, stayed = past.position if past is not None else 0, False
+    if past is not None and path is not None and path is past.path and past.place < len(path.positions):
+        before = path.positions[past.place]  # of this prompt: thinking that was taken out has none
+        stayed = bool(marks.places) and marks.places[-1][0] == past.place
+        if not marks.shown and marks.end is not None:  # its place was taken from usage: it is as near as that
+            stayed = stayed or abs(path.ends[past.place] - marks.end) <= spare
+    implied, learned = run.call.usage.cache_implied, run.caches.learned
+    return Facts(
+        now=run.now,
+        mechanism=run.mech,
+        seen=both or (past is None and run.seen),
+        reported=run.call.usage.cache_read is not None,
+        proven=not implied or learned.has_told(run.call.service, run.scope),
+        dropped=run.dropped,
+        shrunk=past is not None and _known(run) and (run.total < past.total or run.cleared > 0),
+        expected=expected,
+        slack=spare,
+        same_model=past is None or past.scope == run.scope,
+        entry=entry,
+        supposed=run.supposing,
+        outlived=_outlived(run),
+        asked=marks.asked,
+        shown=marks.shown,
+        shortest=too_short(run),
+        longer_before=_had_longer(run, entry),
+        marker=marks.end,
+        last_marker=past.marker if past is not None else None,
+        stayed=stayed,
+        beyond_head=_beyond_head(run, past),
+        distance=position - before if past is not None else 0,
+        parameters=_changed(run, past),
+    )
+
+
+def _known(run: Run) -> bool:
+    """May what the provider took out be the reason? Not if less was read than stands in front of it, unless it has put
+    other text there before."""
+    return not run.elsewhere or (run.path is not None and run.path.rewritten)
+
+
+def unseen_in_front(run: Run, at: Break | None) -> bool:
+    """Do tools or system prompt stand unseen in front of the break? What was lost of them is not the break's."""
+    unseen = run.call.completeness.lost & {"tools", "system"}
+    return at is not None and bool(unseen) and at.kind not in unseen
+
+
+def too_short(run: Run) -> bool:
+    """Something was marked, and it is too short to be cached."""
+    return bool(run.visible) and run.marks.end is not None and run.marks.end < run.mech.minimum
+
+
+def _outlived(run: Run) -> bool:
+    """Was an entry read that ends among the messages? Those behind it were asked for together with it or later."""
+    path, read = run.path, run.call.usage.cache_read or 0
+    return path is not None and path.nearest(read) > path.head
+
+
+def _beyond_head(run: Run, past: Past | None) -> bool:
+    """Without text, a marker that never moved may stand at the end of the system prompt."""
+    path, places = run.path, run.marks.places
+    if path is None:
+        return past is not None and past.moved
+    return not places or places[-1][0] > path.head
+
+
+def _changed(run: Run, past: Past | None) -> str:
+    """What of the settings is another than in the call before, in words."""
+    if past is None:
+        return ""
+    words = changed(past.settings, run.settings)
+    if run.mech.style == "marked" and past.images != run.images and run.path is past.path:
+        words = f"{words} An image was added or taken away.".strip()
+    return words
+
+
+def _had_longer(run: Run, entry: Entry | None) -> bool:
+    """The service asked for a lifetime before that would have kept the entry, and no longer does."""
+    if entry is None or entry.least is None:
+        return False
+    asked = run.caches.learned.lifetimes(run.call.service, run.scope)
+    longer = [run.mech.lifetime(name).least or 0 for name in asked]
+    return any(n > entry.least and entry.gap(run.now) <= n for n in longer)

@@ -1,0 +1,85 @@
+"""What a call leaves: entries in the cache, and to the next call of its conversation."""
+
+from __future__ import annotations
+
+from otel_ctx.cache.mechanism import Lifetime
+from otel_ctx.cache.past import Past
+from otel_ctx.cache.run import Run
+from otel_ctx.cache.shelf import WALK
+from otel_ctx.cache.store import Entry
+
+
+def left(run: Run) -> Past:
+    call, path, past, places = run.call, run.path, run.past, run.marks.places
+    ready = call.first_token_unix_nano or call.end_unix_nano
+    run.caches.learned.saw(call.usage, call.service, run.scope, run.family, run.mech)
+    if call.status == "ok":
+        _write(run, ready)
+    ttl = places[-1][1] if places else None
+    lifetime = _lifetime(run, ttl)
+    return Past(
+        call_id=call.id,
+        scope=run.scope,
+        total=run.total,
+        entry=run.entry or Entry(run.total, run.now, ready, lifetime.least, lifetime.most),
+        path=path,
+        settings=run.settings,
+        images=run.images,
+        marker=run.marks.end,
+        place=places[-1][0] if places else 0,
+        moved=_moved(run),
+        position=path.positions[places[-1][0]] if path is not None and places else 0,
+        ttl=ttl or (past.ttl if past is not None else None),
+    )
+
+
+def _moved(run: Run) -> bool:
+    """Has the last marker ever stood at another place in this conversation?"""
+    past, end = run.past, run.marks.end
+    if past is None:
+        return False
+    return past.moved or (past.marker is not None and end is not None and end != past.marker)
+
+
+def _lifetime(run: Run, ttl: str | None) -> Lifetime:
+    return run.mech.lifetime(ttl) if run.mech.style == "marked" else run.mech.usual
+
+
+def _write(run: Run, ready: int) -> None:
+    path, mech, marks = run.path, run.mech, run.marks
+    if path is None:
+        return
+    if mech.style == "marked":
+        read = run.call.usage.cache_read
+        if read and not marks.shown:  # an entry that nobody told of shows itself
+            _put(run, path.nearest(read), ready, run.past.ttl if run.past else None)
+        for place, ttl in marks.places:
+            _put(run, place, ready, ttl)
+        if marks.asked and not marks.shown and run.shelf is not None:
+            run.shelf.suppose(run.caches.supposed, ready, _lifetime(run, None))
+            if _marks_head(run):
+                run.caches.learned.heads.add((run.call.service, run.scope))
+        if marks.places and marks.places[-1][1]:
+            run.caches.learned.lifetimes(run.call.service, run.scope).add(marks.places[-1][1])
+        return
+    places = {path.head, len(path)} if mech.style != "endings" else {len(path)}
+    if run.past is None:
+        places |= set(range(1, min(len(path), WALK) + 1)) if mech.style != "endings" else {path.head}
+    for place in sorted(places):
+        _put(run, place, ready, None)
+
+
+def _marks_head(run: Run) -> bool:
+    """Does usage show a marker at the end of the system prompt: a read that ended there, or a change of lifetimes?"""
+    path, usage = run.path, run.call.usage
+    if path is None or not path.head:
+        return False
+    read, write, hour = usage.cache_read or 0, usage.cache_write or 0, usage.cache_write_1h or 0
+    places = [read] if read else []
+    places += [read + hour] if 0 < hour < write else []
+    return any(path.nearest(place) == path.head for place in places)
+
+
+def _put(run: Run, place: int, ready: int, ttl: str | None) -> None:
+    if run.shelf is not None:
+        run.entry = run.shelf.put(place, ready, _lifetime(run, ttl)) or run.entry

@@ -1,0 +1,105 @@
+"""What a call could have read of the cache, and what the simulation says that it reads."""
+
+from __future__ import annotations
+
+from otel_ctx.cache.past import Past
+from otel_ctx.cache.path import Path
+from otel_ctx.cache.run import Run
+from otel_ctx.cache.shelf import WALK
+from otel_ctx.cache.store import Entry
+from otel_ctx.model import Break, CacheTokens, Call, Relation
+
+_TAIL_LEAST, _TAIL = 128, 0.02  # what stands behind a marker at the end: the frame of a message, a note
+_GROWN = 0.9  # without text, a prompt that is smaller than this is another one
+
+
+def of_old(run: Run, path: Path, kept: int, old: Call | None) -> int:
+    """Tokens of what is shared with another branch, which the call that is continued had asked for: there is no entry
+    between two markers."""
+    if run.mech.style not in ("marked", "endings") or old is None:
+        return path.ends[kept]
+    common = path.ends[min(kept, len(old.prompt))]  # another branch may go on behind it
+    return common if old.usage.input is None else min(common, old.usage.input)
+
+
+def expected_of(
+    run: Run, follows: bool, both: bool, common: int | None, again: int, relation: Relation
+) -> tuple[int, Entry | None]:
+    past = run.past
+    if past is not None and follows:
+        if both:
+            if common is None:
+                return min(past.total - run.cleared, run.total), past.entry
+            most = min(end_of(run, past), common + again) - run.cleared
+            return min(most, run.total), past.entry
+        if run.total >= _GROWN * past.total and relation != "compacted":
+            return min(past.total, run.total), past.entry
+        return 0, None
+    if run.shelf is None or relation == "continues":
+        return 0, None
+    found = run.shelf.shared() or _supposed(run)
+    if found is None:
+        return 0, None
+    end, entry = found
+    longest = run.mech.longest
+    if longest is not None and entry.gap(run.now) > longest and relation != "forks":
+        return 0, None  # nothing that is offered would have kept it: a cold start
+    return end, entry
+
+
+def _supposed(run: Run) -> tuple[int, Entry] | None:
+    """What another request on its way has not yet written at the end of the system prompt, where usage has shown of the
+    service that it sets a marker there: on the spans there is none."""
+    path, shelf, caches = run.path, run.shelf, run.caches
+    if path is None or shelf is None or run.marks.shown or run.call.usage.cache_read:
+        return None
+    entry = shelf.supposed(caches.supposed) if (run.call.service, run.scope) in caches.learned.heads else None
+    if entry is None or entry.is_ready(run.now):
+        return None
+    run.supposing = True
+    return path.ends[path.head], entry
+
+
+def end_of(run: Run, past: Past) -> int:
+    """Up to where the prompt before could be cached: a few tokens behind its last marker are nobody's loss."""
+    if past.marker is None or run.mech.style != "marked":
+        return past.total
+    few = past.total - past.marker <= max(_TAIL_LEAST, _TAIL * past.total)
+    return min(past.marker, past.total) if few else past.total
+
+
+def predict(
+    run: Run, relation: Relation, follows: bool, at: Break | None, common: int | None, kept: int
+) -> CacheTokens | None:
+    path, shelf, mech = run.path, run.shelf, run.mech
+    if path is None or shelf is None or run.family is None:
+        return None
+    if mech.style == "marked" and run.marks.asked is None:
+        return None
+    if follows and at is None and kept < path.head and run.call.completeness.lost & {"tools", "system"}:
+        return None  # a section that was cut is another one each time
+    if mech.style in ("marked", "endings"):
+        read = shelf.from_marks(run.marks)
+        end = run.total if mech.style == "endings" else min(run.marks.end or 0, run.total)
+        end = max(end, read) if end >= mech.minimum else read
+        return CacheTokens(read, end - read, run.total - end)
+    past, reach = run.past, 0
+    same = past is not None and past.scope == run.scope and past.settings == run.settings
+    if past is not None and same and shelf.can_read(past.entry):
+        reach = path.ends[kept] if common is None else common
+    on = follows and at is None and relation in ("continues", "repeats")
+    reach = shelf.longest((path.head,) if on else range(min(len(path), WALK), 0, -1), above=reach)
+    read = mech.readable(min(reach, run.total), run.hidden)
+    return CacheTokens(read, 0, run.total - read)
+
+
+def behind_marker(run: Run, expected: int, floor: int, spare: int, common: int | None) -> int:
+    """Tokens behind the last marker of the call before: no entry ends there, whatever became of the text."""
+    past = run.past
+    if past is None or past.marker is None or run.mech.style != "marked":
+        return 0
+    reach = past.marker
+    if common is not None and common < reach:  # what is gone stood in front of it
+        reach = max(common, reach - max(0, end_of(run, past) - run.cleared - expected))
+    reach = max(reach, floor)
+    return expected - reach if expected - reach > spare else 0

@@ -1,0 +1,73 @@
+"""One call on its way through the cache: what is known of it, and where it stands on the path of its conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from otel_ctx.cache.caches import Caches, scope_of
+from otel_ctx.cache.marks import NO_MARKS
+from otel_ctx.cache.past import Past
+from otel_ctx.cache.path import Path
+from otel_ctx.cache.settings import losing, settings_of
+from otel_ctx.cache.shelf import Shelf
+from otel_ctx.cache.store import Entry
+from otel_ctx.model import Call, Tokens
+
+
+class Run:
+    """It is filled in from step to step: ``judge`` before ``left``."""
+
+    def __init__(self, caches: Caches, call: Call, total: int, tokens: Tokens, past: Past | None) -> None:
+        self.caches, self.call, self.total, self.tokens, self.past = caches, call, total, tokens, past
+        self.now = call.start_unix_nano
+        lost = call.completeness.lost
+        self.seen = (
+            call.completeness.status in ("full", "partial")
+            and not lost & {"head", "messages"}
+            and len(call.prompt) > 0
+        )
+        visible = call.prompt.marked() if self.seen else ()
+        self.family = caches.rule(call, bool(visible))
+        self.mech = caches.mechanism(self.family)
+        self.visible: Sequence[tuple[int, str]] = visible if self.mech.style == "marked" else ()
+        self.scope = scope_of(call)
+        self.settings = settings_of(call, self.family, self.mech, caches.rules)
+        self.hidden = caches.learned.hidden(call.usage, self.family, self.mech)
+        self.path: Path | None = None
+        self.shelf: Shelf | None = None
+        self.images = 0
+        self.marks = NO_MARKS
+        self.entry: Entry | None = None
+        self.cleared = 0  # tokens that the provider took out
+        self.dropped = 0  # of thinking, by its rule
+        self.elsewhere = False  # the loss has another reason
+        self.supposing = False  # that the end of the system prompt is marked
+
+    def walk(self, previous: Call | None, shared: int) -> int:
+        """Follow the prompt; how many segments of the path before were kept."""
+        if not self.seen:
+            return 0
+        past = self.past
+        path = past.path if past is not None else None
+        known: int | None = None
+        if path is not None and past is not None and previous is not None and past.call_id == previous.id:
+            known = min(shared, len(path))
+        if path is None:
+            path, known = Path(), 0
+        lost, mech = self.call.completeness.lost, self.mech
+        kept = path.follow(
+            self.call.prompt,
+            known,
+            self.call.usage.input,
+            self.tokens.factor,
+            unseen="tools" in lost or "system" in lost,
+            runs=mech.runs,
+            drops=mech.drops_thinking,
+            read=self.call.usage.cache_read,
+        )
+        own, rules = self.settings, self.caches.rules
+        marked = own if mech.style == "marked" else ()
+        tools, system = losing(marked, "tools", rules), losing(marked, "system", rules)
+        self.path, self.images = path, path.images
+        self.shelf = Shelf(self.caches.store, mech, path, self.now, self.scope, own, tools, system)
+        return kept
