@@ -47,7 +47,7 @@ class Path:
 
     def packed(self) -> PackedPath:
         data = b"".join((self.keys, self.ends, self.names, self.positions, self.kinds))
-        return PackedPath(data, self.tools, self.head, self.thought, self.asked, self.dropped)
+        return PackedPath(data, self.tools, self.head, self.thought, self.asked, self.dropped, self.rewritten)
 
     @property
     def total(self) -> int:
@@ -255,6 +255,7 @@ class PackedPath(NamedTuple):
     thought: int | None
     asked: int
     dropped: int
+    rewritten: bool
 
     def opened(self) -> Path:
         """A path of its own."""
