@@ -573,6 +573,130 @@ def test_a_new_task_with_the_same_long_system_prompt_is_new() -> None:
     assert analysed(app.spans).readings[-1].relation == "new"
 
 
+SUMMARY = (
+    "\n\n# Summary of the conversation so far\n"
+    + "The parcel is on its way and will be there on Monday. " * 5
+)
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["instructions", "first message"])
+@pytest.mark.parametrize("turns", [2, 6])
+def test_a_summary_in_the_system_prompt_is_compacted_where_the_session_is_the_same(
+    apart: bool, turns: int
+) -> None:
+    """Tools outweigh the history, and no message is left: the session's id and the summary's own words are enough."""
+    many = tools(*(f"find_{i}" for i in range(40)))
+    app = App(
+        **({"gen_ai.system_instructions": json.dumps([{"type": "text", "content": PAD}])} if apart else {})
+    )
+    dialogue(app, 0, turns, session="s", system=None if apart else PAD, defs=many)
+    for i, (at, summary) in enumerate(((100, SUMMARY), (200, SUMMARY.replace("Monday", "Friday")))):
+        system = [{"type": "text", "content": PAD + summary}]
+        app.call(
+            at,
+            [*([] if apart else [said("system", PAD + summary)]), said("user", "Go on.")],
+            session="s",
+            defs=many,
+            **({"gen_ai.system_instructions": json.dumps(system)} if apart else {}),
+        )
+        app.call(
+            at + 10,
+            [
+                *([] if apart else [said("system", PAD + summary)]),
+                said("user", "Go on."),
+                said("assistant", "ok"),
+                said("user", f"Further {i}."),
+            ],
+            session="s",
+            defs=many,
+            **({"gen_ai.system_instructions": json.dumps(system)} if apart else {}),
+        )
+
+    assert [(r[1], r[2]) for r in story(app.spans)[-4:]] == [
+        ("compacted", turns),
+        ("continues", turns + 1),
+        ("compacted", turns + 2),
+        ("continues", turns + 3),
+    ]
+    analysis = analysed(app.spans)
+    assert [r.findings[0] for r in analysis.readings if r.relation == "compacted"] == ["compaction"] * 2
+    assert broken(analysis) == {"compaction"}
+    assert len(analysis.conversations) == 1
+
+
+def test_a_summary_that_is_as_long_as_the_history_is_compacted_where_the_session_is_the_same() -> None:
+    text = "This session is being continued from a previous conversation that ran out of context."
+    for session, relation in (("s", "compacted"), ("t", "new")):
+        app = App()
+        dialogue(app, 0, 3, session="s", defs=tools("find"))
+        app.call(
+            100,
+            [said("system", PAD), said("user", f"{text} {PAD}")],
+            session=session,
+            defs=tools("find"),
+        )
+        assert story(app.spans)[-1][1] == relation
+
+
+@pytest.mark.parametrize(
+    ("system", "first"),
+    [
+        ("Write a title of five words for what follows.", "Where is my parcel?"),
+        ("You route questions: answer with the name of an agent.", "Where is my parcel?"),
+        ("You sum up.", "Write a summary of the conversation: my parcel was late."),
+        (PAD, "Give me a summary of the session of parliament in May."),
+    ],
+    ids=["title", "router", "summary", "another task"],
+)
+def test_who_only_shares_the_session_is_no_compaction(system: str, first: str) -> None:
+    """One-shot calls of an application bear the session's id too."""
+    app = App()
+    dialogue(app, 0, 2 if system == PAD else 6, session="s", topic="parcel " * 30)
+    app.call(100, [said("system", system), said("user", first)], session="s")
+
+    analysis = analysed(app.spans)
+    assert analysis.readings[-1].relation == "new"
+    assert broken(analysis) == set()
+
+
+def test_a_first_question_that_is_rewritten_is_known_by_its_answer_and_the_session() -> None:
+    """What was looked up for a question stands in front of it once, and is taken out of it in the next call."""
+    app = App()
+    for session, trace in (("s", 1), ("t", 2)):
+        at = trace * 100
+        app.call(
+            at, [said("user", f"<docs>{PAD}</docs> Where is it?")], "Here.", session=session, trace=trace
+        )
+        app.call(
+            at + 10,
+            [said("user", "Where is it?"), said("assistant", "Here."), said("user", f"<docs>{PAD}</docs> And now?")],
+            session=session,
+            trace=trace + 10,
+        )  # fmt: skip
+    assert story(app.spans) == [
+        (1, "new", None, 1), (1, "rewrites", 1, 2), (3, "new", None, 1), (3, "rewrites", 3, 2),
+    ]  # fmt: skip
+    assert broken(analysed(app.spans)) & {"prefix_changed", "volatile_prefix"}
+
+
+def test_an_answer_in_common_is_no_history_in_common() -> None:
+    """Without a session or trace that says so, and between agents, an equal answer is chance."""
+    app = App()
+    app.call(0, [said("user", "Where is it?")], "Here.", trace=1)
+    rest = [said("assistant", "Here."), said("user", "And now?")]
+    app.call(10, [said("user", "Where is she?"), *rest], trace=2)
+    app.call(20, [said("user", "Who is it?")], "Here.", trace=3, session="s", agent="a")
+    app.call(
+        30,
+        [said("user", "Who was it?"), rest[0], said("user", "And who else?")],
+        trace=3,
+        session="s",
+        agent="b",
+    )
+
+    assert [r[1] for r in story(app.spans)] == ["new", "joined", "new", "joined"]
+
+
 def test_another_sessions_history_is_never_compacted() -> None:
     app = App()
     dialogue(app, 0, 6, session="s", topic="parcel " * 30)

@@ -340,6 +340,24 @@ def test_history_that_was_replaced_by_a_summary() -> None:
     assert "12 parts" in found.detail
 
 
+@pytest.mark.parametrize("opening", [[said("user", "Go on.")], []], ids=["another opening", "none"])
+def test_history_that_was_replaced_by_a_summary_in_the_system_prompt(opening: list[dict[str, Any]]) -> None:
+    """One cause, and no change of the system prompt beside it."""
+    app = App()
+    kept = [said("assistant", "Yes?"), said("user", "Tell me more, please."), said("assistant", "Fine.")]
+    app.call([said("system", PAD), *turns(8), *kept[:2]], answer="Fine.")
+    summary = (
+        f"{PAD}\n\n# Summary of the conversation so far\n{'The parcel was asked for, and is late. ' * 9}"
+    )
+    app.call([said("system", summary), *opening, *kept, said("user", "And now?")])
+
+    analysis = analysed(app.spans)
+
+    (found,) = [f for f in analysis.findings if f.path]
+    assert (found.kind, found.path) == ("compaction", "messages[0].parts[0]")
+    assert analysis.readings[-1].cause == "compaction"
+
+
 def test_a_summary_beside_a_system_prompt_that_changed() -> None:
     """Both are told, and each lost token is put down to one of them: what the system prompt lost is no summary's."""
     app = App()

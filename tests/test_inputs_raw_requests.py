@@ -225,6 +225,16 @@ def test_what_the_server_keeps_is_not_here(
     assert call.completeness.lost == lost
 
 
+def test_a_body_that_names_nothing_on_the_server_has_nothing_there(analyse: Any) -> None:
+    """Tokens that no text accounts for are told as such, and put down to no history that the body would name."""
+    answer = {"object": "response", "id": "resp_1", "usage": {"input_tokens": 9_000, "output_tokens": 3}}
+    analysis, _ = analyse(one=lines({"body": RESPONSES, "response": {**answer, "output": []}}))
+    (reading,) = analysis.readings
+    assert reading.call.completeness.reasons == ("not_captured",)
+    assert reading.tokens.server_side is None
+    assert (reading.tokens.unaccounted or 0) > 8_900
+
+
 def test_cached_content_is_on_the_server(analyse: Any) -> None:
     analysis, _ = analyse(one=lines({**GEMINI, "cachedContent": "cachedContents/1"}))
     assert calls(analysis)[0].completeness.lost >= {"tools", "system", "head"}

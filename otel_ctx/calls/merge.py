@@ -73,7 +73,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
             reasons,
             lost,
             stateful=bool(said.previous_response_id),
-            remembers=not any(t.telling.stateless for t in (best, *rest))
+            remembers=not any(t.telling.stateless or t.telling.record == "request" for t in (best, *rest))
             and may_remember(said.response_id, provider),
             believed=not beyond,
             tools_told=any(

@@ -4,6 +4,7 @@ its beginning."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from otel_ctx.conversations.compare import (
     Text,
@@ -12,11 +13,12 @@ from otel_ctx.conversations.compare import (
     carries,
     other_hint,
     same_hint,
+    same_setup,
     shrunk,
 )
 from otel_ctx.conversations.memory import End, Memory, groups
-from otel_ctx.model import KIND_INDEX, Call, Relation, Segment
-from otel_ctx.parts.texts import says_summary
+from otel_ctx.model import KIND_INDEX, Call, Prompt, Relation, Segment
+from otel_ctx.parts.texts import adds_summary, is_summary, says_summary
 
 _SYSTEM = KIND_INDEX["system"]
 _OVERLAP = 0.5  # share of an earlier history that has to be there again to call it rewritten
@@ -57,7 +59,10 @@ def by_overlap(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] |
         lost_before = head_lost or "head" in e.call.completeness.lost
         if (
             carried
-            and ((shared >= _OVERLAP and (lost_before or kept >= 2)) or (answer and kept))
+            and (
+                (shared >= _OVERLAP and (lost_before or kept >= 2))
+                or (answer and (kept or _begins_with_answer(e.call, call)))
+            )
             and (best is None or (bool(answer), shared, i) > best[:3])
         ):
             best = (bool(answer), shared, i, e)
@@ -76,10 +81,22 @@ def _open(memory: Memory, call: Call) -> Iterator[tuple[int, End]]:
             yield i, e
 
 
+def _begins_with_answer(old: Call, new: Call) -> bool:
+    """Is it the call after the first of one agent's session or trace, whose only question it says in other words?"""
+    return (
+        old.agent == new.agent
+        and not carries(old.prompt.messages)
+        and not set(groups(old)).isdisjoint(groups(new))
+        and {s.name for s in old.prompt.tools} == {s.name for s in new.prompt.tools}
+    )
+
+
 def _compacted(memory: Memory, call: Call, carried: bool, text: Text) -> End | None:
-    """A summary in the place of a long history: same agent, same session or trace, same tools, a much smaller window."""
-    first = call.prompt.messages.first
-    told = carried or (first is not None and says_summary(text(first.digest)))
+    """A summary in the place of a long history: same agent, same session or trace, same tools, a much smaller window; or one
+    that says what it is, where the session is the same."""
+    first = next((s for s in call.prompt.messages if s.kind != "system"), None)
+    opening = text(first.digest) if first is not None else None
+    says, summary = says_summary(opening), is_summary(opening)
     parent = memory.parent(call)
     for group in groups(call):
         for e in reversed(memory.by_group.get(group)):
@@ -93,13 +110,39 @@ def _compacted(memory: Memory, call: Call, carried: bool, text: Text) -> End | N
                 or _digests(old.prompt.tools) != _digests(call.prompt.tools)
             ):
                 continue
+            kept, added = _kept_system(old.prompt, call.prompt, text)
+            if not kept:
+                continue
+            hinted = same_hint(old, call)
+            anew = first is not None and first.digest not in memory.digests(e)
+            if hinted and carries(old.prompt.messages) and (added or (anew and summary)):
+                return e
+            told = carried or says or added
             if old.prompt.messages.length < 6 or not _summed(old, call, told):
                 continue
-            same_system = _digests(old.prompt.system) == _digests(call.prompt.system)
-            begins_alike = first is not None and first.digest in memory.digests(e)
-            if same_system and (same_hint(old, call) or begins_alike or (told and group == call.trace_id)):
+            if hinted or (first is not None and not anew) or (told and group == call.trace_id):
                 return e
     return None
+
+
+def _kept_system(old: Prompt, new: Prompt, text: Text) -> tuple[bool, bool]:
+    """Is the system prompt the same, but for a value that changes or a summary at its end; and is there such a summary?"""
+    a, b = (_leading_system(p) for p in (old, new))
+    if a == b or not a:
+        return True, False
+    if len(a) == len(b) and a[:-1] != b[:-1]:
+        return False, False
+    was, now = ("\n".join(text(d) or "" for d in side) for side in (a, b))
+    if not was or not now:
+        return False, False
+    added = adds_summary(was, now) is not None
+    return added or same_setup(old, new, text), added
+
+
+def _leading_system(prompt: Prompt) -> tuple[str, ...]:
+    if prompt.system:
+        return _digests(prompt.system)
+    return tuple(s.digest for s in takewhile(lambda s: s.kind == "system", prompt.messages))
 
 
 def _digests(segments: tuple[Segment, ...]) -> tuple[str, ...]:

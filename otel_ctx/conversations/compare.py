@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from otel_ctx.conversations.memory import End
 from otel_ctx.model import KIND_INDEX, Call, Chain, Prompt, Relation, Segment
-from otel_ctx.parts.texts import common_prefix
+from otel_ctx.parts.texts import in_common
 
 Text = Callable[[str], str | None]
 """A segment's text by digest, None where it is not kept."""
@@ -60,7 +60,7 @@ def same_setup(old: Prompt, new: Prompt, text: Text) -> bool:
     if a is None or b is None or a.digest == b.digest:
         return a is b or (a is not None and b is not None)
     x, y = text(a.digest), text(b.digest)
-    return x is not None and y is not None and _alike(x, y) >= _SAME * max(len(x), len(y))
+    return x is not None and y is not None and in_common(x, y) >= _SAME * max(len(x), len(y))
 
 
 def other_agent(old: Prompt, new: Prompt, text: Text) -> bool:
@@ -72,7 +72,7 @@ def other_agent(old: Prompt, new: Prompt, text: Text) -> bool:
     if x is None or y is None:
         return False
     shorter = min(len(x), len(y))
-    return _alike(x, y) < max(_ALIKE * shorter, min(_COMMON, shorter / 2))
+    return in_common(x, y) < max(_ALIKE * shorter, min(_COMMON, shorter / 2))
 
 
 def _system(prompt: Prompt) -> Segment | None:
@@ -82,12 +82,6 @@ def _system(prompt: Prompt) -> Segment | None:
         return None
     first = prompt.messages.opening
     return first if first is not None and first.kind == "system" else None
-
-
-def _alike(a: str, b: str) -> int:
-    """Characters that two texts have in common at their beginnings and ends."""
-    head = common_prefix(a, b)
-    return head + common_prefix(a[head:][::-1], b[head:][::-1])
 
 
 def shrunk(was: int | None, now: int | None) -> bool:

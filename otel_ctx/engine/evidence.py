@@ -120,7 +120,7 @@ class Evidence:
         are missing that were not recorded: instructions, mostly."""
         call = placed.call
         if "server_side" not in call.completeness.reasons or call.record == "request":
-            return call  # a body is all that was sent: what is missing is on the server
+            return call  # a body names what the server keeps
         key = call.service, call.scope
         sure = placed.previous is not None or _is_stateful(call)
         if sure:

@@ -12,7 +12,7 @@ from otel_ctx.findings.switches import Lost, switch_of
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
 from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
 from otel_ctx.parts import is_mask, loads, masked_at
-from otel_ctx.parts.texts import says_summary
+from otel_ctx.parts.texts import adds_summary, is_summary, says_summary
 
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
 _SUMMARY_TOKENS = 40  # less is a placeholder
@@ -204,11 +204,29 @@ def compaction(step: Step) -> Iterator[Finding]:
 
 
 def in_the_head(step: Step) -> bool:
-    """Do the prompts part in tools or system prompt already?"""
+    """Do the prompts part in tools or system prompt already, and not by a summary that was put there?"""
     at = step.reading.break_
-    if at is None:
-        return False
+    return at is not None and _is_head(at) and not _in_system(step, at)
+
+
+def _is_head(at: Break) -> bool:
     return at.kind == "tools" or (at.kind == "system" and at.path.startswith(("system", "messages[0]")))
+
+
+def _in_system(step: Step, at: Break) -> int:
+    """Tokens of a summary with which the system prompt goes on where the prompts part, 0 where there is none."""
+    if at.after is None or at.after.kind != "system":
+        return 0
+    after, tokens = step.text(at.after.digest) or "", at.after.tokens or 0
+    if at.change == "added":
+        return tokens if is_summary(after) else 0
+    before = step.text(at.before.digest) if at.before is not None else None
+    if before is None or at.char_offset is None:
+        return 0
+    start = adds_summary(before, after)
+    if start is None or after[at.char_offset : start].strip():  # what differs first is something else
+        return 0
+    return round(tokens * (1 - start / len(after)))
 
 
 def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None:
@@ -218,16 +236,20 @@ def _summarised(step: Step, old: Call) -> tuple[int, tuple[Segment, ...]] | None
         return None
     a: Sequence[Segment]
     b: Sequence[Segment]
-    if not in_the_head(step) and at.change == "reordered":
+    if not _is_head(at) and at.change == "reordered":
         return None
-    a, b = _histories(old, step.call) if in_the_head(step) else (_rest(old, at), _rest(step.call, at))
+    a, b = _histories(old, step.call) if _is_head(at) else (_rest(old, at), _rest(step.call, at))
     places = {s.digest: i for i, s in reversed(list(enumerate(a)))}
-    new = next((i for i, s in enumerate(b) if s.digest in places), 0)
-    if not 1 <= new <= 3 or any(s.kind not in ("system", "user", "assistant") for s in b[:new]):
+    new = next((i for i, s in enumerate(b) if s.digest in places), None)
+    apart = _in_system(step, at) if _is_head(at) else 0
+    if new is None or not (apart or new) or new > 3:
+        return None
+    if any(s.kind not in ("system", "user", "assistant") for s in b[:new]):
         return None
     gone = places[b[new].digest]
     size, was = (sum(s.tokens or 0 for s in part) for part in (b[:new], a[:gone]))
-    named = any(says_summary(step.text(s.digest)) for s in b[:new])
+    size += apart
+    named = apart or any(says_summary(step.text(s.digest)) for s in b[:new])
     if gone < 1 or size < _SUMMARY_TOKENS:
         return None
     if not named and (gone < _REPLACED or size > was / 2):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -30,6 +31,19 @@ _HASH = re.compile(  # in place of a whole text; 8 digits are enough where it sa
 )
 _BEGINNING = 200  # characters in which a summary says that it is one
 _AROUND = 60  # characters on each side of a difference in which a mask would stand
+_SAID = (
+    r"(?:conversation|dialogue|discussion|session|history|chat|so far|said|messages|turns|thinking process)"
+)
+_SUMMARY = re.compile(  # of what was said; "a summary of the report" is none
+    rf"continued from a previous conversation|\bsummary\b[^.]{{0,60}}?\b{_SAID}\b|<(?:conversation_)?summary>"
+    rf"|\b(?:{_SAID}|context|previous|earlier)\W{{1,3}}(?:\w+\W){{0,2}}?summary\b",
+    re.I,
+)
+_WANTED = re.compile(
+    r"\b(?:write|give|create|provide|generate|make|produce|prepare|need|want)\b[^.\n]*$", re.I
+)
+_HEADINGS = 8  # places looked at where a summary may begin in a system prompt
+_SAME = 0.8  # texts that have this much in common are one, with a value in it that changes
 
 
 def is_mask(text: str) -> bool:
@@ -226,3 +240,37 @@ def says_summary(text: str | None) -> bool:
     """Does a message say of itself that it is a summary of what was said before?"""
     beginning = (text or "")[:_BEGINNING].lower()
     return "summary" in beginning or "continued from a previous conversation" in beginning
+
+
+def is_summary(text: str | None) -> bool:
+    """Does a text begin as a summary of what was said? Stricter than ``says_summary``: none of something else, and none
+    that is asked for."""
+    return next(_summaries((text or "")[:_BEGINNING]), None) is not None
+
+
+def adds_summary(before: str, after: str) -> int | None:
+    """Where in ``after`` a summary of what was said begins, with which a system prompt goes on that was ``before``, with
+    another summary or none; None where it does not."""
+    if before == after:
+        return None
+    starts = list(_summaries(before))
+    for at in _summaries(after):
+        for end in (len(before), *starts):
+            old, new = before[:end].rstrip(), after[:at].rstrip()
+            if in_common(old, new) >= _SAME * max(len(old), len(new)) and before[end:] != after[at:]:
+                return at
+    return None
+
+
+def _summaries(text: str) -> Iterator[int]:
+    """Where summaries begin: with the line that says so."""
+    for m in islice(_SUMMARY.finditer(text), _HEADINGS):
+        begin = text.rfind("\n", 0, m.start()) + 1
+        if not _WANTED.search(text, max(begin, m.start() - _AROUND), m.start()):
+            yield begin
+
+
+def in_common(a: str, b: str) -> int:
+    """Characters that two texts have in common at their beginnings and ends."""
+    head = common_prefix(a, b)
+    return head + common_prefix(a[head:][::-1], b[head:][::-1])
