@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from otel_ctx.cache import Simulator
 from otel_ctx.cache.mechanism import Mechanism
@@ -259,6 +260,7 @@ class Judge:
         thread.last = call
 
 
+@lru_cache(1024)  # conversations have few different ones: each is held once
 def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     return names if not name or name in names else (*names, name)
 
