@@ -154,9 +154,10 @@ class Path:
         return round(sum(gone) * factor)
 
     def rewrite(self, place: int) -> None:
-        """The provider put something else behind ``place`` than was sent: what was cached of that is not found again."""
+        """The provider put something else among the messages behind ``place`` than was sent: what was cached of that is not
+        found again."""
         self.rewritten = True
-        for i in range(place + 1, len(self.keys)):
+        for i in range(max(place, self.head) + 1, len(self.keys)):
             self.keys[i] = xxhash.xxh3_64_intdigest(b"rewritten", self.keys[i])
 
     def _still(
