@@ -27,6 +27,11 @@ class Caches:
         )
         self.mechanisms: dict[str, Mechanism] = {}
 
+    def caught_up(self) -> None:
+        """Forget what those behind have got."""
+        self.store.caught_up()
+        self.supposed.caught_up()
+
     def unanswered(self, call: Call) -> bool:
         """A request in a log that keeps the answers of others, and has none of this one: most often the try before a retry."""
         if call.record != "request" or call.usage.input is not None or call.answer or call.response_id:

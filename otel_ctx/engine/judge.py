@@ -146,7 +146,7 @@ class Judge:
                 if thread is not None and thread.last is not None and thread.last.id == id_:
                     del self._threads[place[0]]
                 self._cache.caught_up(place, id_)
-        self._cache.caches.store.caught_up()
+        self._cache.caches.caught_up()
 
     def conversations(self) -> tuple[Conversation, ...]:
         """Those that are remembered, in the order of their first calls."""
