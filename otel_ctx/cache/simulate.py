@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from sys import intern
 
-from otel_ctx.cache.cause import OF_THE_TAIL, Facts, Verdict, unmarked_tail, verdict
+from otel_ctx.cache.cause import OF_THE_TAIL, Facts, Verdict, missed_beside, unmarked_tail, verdict
 from otel_ctx.cache.confirmed import confirm
 from otel_ctx.cache.learned import Learned
 from otel_ctx.cache.marks import NO_MARKS, marked_once, marks_of
@@ -227,6 +227,9 @@ class _Run:
         if lost and not behind and predicted is not None and self._unseen_in_front(at):
             behind = min(lost, predicted.read - floor) if predicted.read - floor > spare else 0
             aside = "unknown" if behind else ""
+        elif lost and not behind and predicted is not None and both and not self.cleared and self._whole(old):
+            behind = min(lost, missed_beside(judged, at, predicted.read, floor, self.mech.style))
+            aside = "provider_side_miss" if behind else ""
         otherwise = self._otherwise(judged, both, old, at, common)
         return Access(
             predicted=predicted,
@@ -465,10 +468,12 @@ class _Run:
             marker = self.past.marker if self.past is not None else None
             once = self.mech.style == "marked" and marked_once(old, self.call, at, marker, common)
             return "breakpoint_before_change" if once else ""
-        whole = self.call.completeness.status == "full" and (old is None or old.completeness.status == "full")
-        if judged.otherwise in _ONLY_SEEN and not whole:
+        if judged.otherwise in _ONLY_SEEN and not self._whole(old):
             return "unknown"  # what was not seen may have changed
         return judged.otherwise
+
+    def _whole(self, old: Call | None) -> bool:
+        return all(c is None or c.completeness.status == "full" for c in (self.call, old))
 
     # ---- what it leaves
 

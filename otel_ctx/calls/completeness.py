@@ -43,7 +43,8 @@ def completeness_of(
 ) -> Completeness:
     """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole, where the
     number can be ``believed``. ``stateful``: the call names a response before it; ``remembers``: its API may keep
-    histories, and what it was sent was not seen whole, so that it may name one; ``tools_told``: a telling speaks of tools, be it that there are none."""
+    histories, and no request was seen that would name one; ``tools_told``: a telling speaks of tools, be it that there are
+    none."""
     why, gone = set(reasons), set(lost)
     chain = prompt.messages
     if chain.length == chain.unmeasured:
