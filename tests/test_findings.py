@@ -1054,3 +1054,112 @@ def test_reordered_tools_of_a_short_prompt_cost_nothing_yet(pad: str, severity: 
     found = next(f for f in analysed(app.spans).findings if f.kind == "tools_reordered")
 
     assert (found.severity, "costs nothing yet" in found.detail) == (severity, severity == "info")
+
+
+# ---- beside a change, and without promises
+
+
+def test_what_the_provider_missed_in_front_of_an_edit_is_not_the_edit_s() -> None:
+    """The tail was edited, and not even what stands in front of it was read: each lost token has one cause."""
+    app = App(**{"gen_ai.usage.cache_read.input_tokens": 0})
+    history = [said("system", PAD), *turns(8)]
+    app.call(history, answer="Answer 8: it is on its way.")
+    app.call(
+        [*history, said("assistant", "Answer 8: it is on its way."), said("user", "And now?")], answer="Soon.",
+        **{"gen_ai.usage.cache_read.input_tokens": 1792},
+    )  # fmt: skip
+    edited = [*history[:-2], said("assistant", "Answer 7, in other words."), *history[-1:]]
+    app.call([*edited, said("assistant", "Answer 8: it is on its way."), said("user", "And now?")])
+
+    analysis = analysed(app.spans)
+
+    losses = dict(analysis.readings[-1].losses)
+    assert losses.keys() == {"provider_side_miss", "prefix_changed"}
+    assert losses["provider_side_miss"] > 10 * losses["prefix_changed"] > 0
+    assert sum(losses.values()) == analysis.readings[-1].wasted
+    assert {f.kind: f.tokens for f in analysis.findings if f.tokens} == losses
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_a_read_that_ends_near_the_edit_is_the_edit_s_alone(blocks: int) -> None:
+    """Counts that are estimates put the edit a little before or behind where the provider saw it."""
+    history = [said("system", PAD), *turns(40)]
+    edited = [*history[:60], said("user", "Other words."), *history[61:]]
+
+    def of(read: int) -> Analysis:
+        app = App()
+        app.call(history, answer="Fine.", **{"gen_ai.usage.cache_read.input_tokens": 0})
+        app.call(edited, **{"gen_ai.usage.cache_read.input_tokens": read})
+        return analysed(app.spans)
+
+    access = of(0).readings[-1].access
+    assert access is not None
+    assert access.predicted is not None
+    assert access.predicted.read > 1024
+    analysis = of(access.predicted.read - 128 * blocks)
+    assert {f.kind for f in analysis.findings if f.tokens} == {"prefix_changed"}
+
+
+def test_a_reminder_behind_the_only_marker_is_shown_by_usage() -> None:
+    """What stands in front of the reminder is nearly all; nothing of it can be read, and nothing was."""
+    app = App(**{"gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-4-5"})
+    reminder = {"type": "text", "content": "<reminder>Be brief, and cite the policy.</reminder>"}
+    for n in (1, 2, 3):
+        messages = [said("system", PAD), *turns(n)]
+        messages[-1]["parts"].append(reminder)
+        size = len(json.dumps(messages)) // 5
+        app.call(
+            messages,
+            answer=f"Answer {n}: it is on its way.",
+            scope="opentelemetry.instrumentation.genai.anthropic",
+            **{
+                "gen_ai.usage.input_tokens": size,
+                "gen_ai.usage.cache_read.input_tokens": 0,
+                "gen_ai.usage.cache_creation.input_tokens": size,
+            },
+        )
+
+    found = [f for f in analysed(app.spans).findings if f.tokens]
+    assert [(f.kind, f.evidence) for f in found] == [("moved_segment", "reported")] * 2
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "words"),
+    [("vllm", "meta-llama/Llama-3.3-70B-Instruct", "not promised"), ("openai", "gpt-4o", "should have been alive")],
+)  # fmt: skip
+def test_a_lifetime_that_nobody_promises_is_not_held_against_a_provider(
+    provider: str, model: str, words: str
+) -> None:
+    app = App(**{"gen_ai.provider.name": provider, "gen_ai.request.model": model})
+    for n, read in ((1, 0), (2, 1536), (3, 0)):
+        app.call(
+            [said("system", PAD), *turns(n)],
+            answer=f"Answer {n}: it is on its way.",
+            **{"gen_ai.usage.cache_read.input_tokens": read},
+        )
+
+    (found,) = [f for f in analysed(app.spans).findings if f.kind == "provider_side_miss"]
+    assert words in found.detail
+    assert len(found.calls) == 1
+
+
+def test_a_smaller_prompt_without_text_has_no_tail_that_was_sent_before() -> None:
+    """It may be another session's: what of it was sent before, nothing tells."""
+    app = App(**{"gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-4-5"})
+    for size, read, written in ((8662, 0, 8617), (9323, 8617, 0), (9812, 8617, 0), (9061, 8617, 0)):
+        app.call(
+            [],
+            scope="opentelemetry.instrumentation.genai.anthropic",
+            **{
+                "gen_ai.input.messages": None,
+                "gen_ai.output.messages": None,
+                "gen_ai.tool.definitions": None,
+                "gen_ai.usage.input_tokens": size,
+                "gen_ai.usage.cache_read.input_tokens": read,
+                "gen_ai.usage.cache_creation.input_tokens": written,
+            },
+        )
+
+    readings = analysed(app.spans).readings
+    assert [r.cause for r in readings[1:]] == ["", "missing_tail_breakpoint", ""]
+    assert readings[-1].wasted == 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.cache.store import Entry
-from otel_ctx.model import Evidence
+from otel_ctx.model import Break, Evidence
 
 
 class Verdict(NamedTuple):
@@ -105,7 +105,8 @@ def _unseen(f: Facts) -> Verdict | None:
     if f.seen:
         return None
     if f.mechanism.style == "marked" and f.marker is not None and f.marker == f.last_marker:
-        return _marker(f)
+        # a smaller prompt is not what was sent before and more: what of it was sent before, nothing tells
+        return Verdict() if f.shrunk else _marker(f)
     told = f.reported and f.proven and f.mechanism.style != "effort"
     return Verdict(otherwise="unknown") if told else Verdict()
 
@@ -149,6 +150,23 @@ def unmarked_tail(f: Facts) -> Verdict:
     still = f.stayed or near
     kind = "frozen_breakpoint" if still and f.beyond_head else "missing_tail_breakpoint"
     return Verdict(otherwise=kind, sure=_of_markers(f))
+
+
+_THE_PROVIDER_S = (
+    "provider_side_miss",
+    "server_side_rewrite_suspected",
+)  # what a change made smaller looks rewritten
+
+
+def missed_beside(judged: Verdict, at: Break | None, readable: int, floor: int, style: str) -> int:
+    """Tokens in front of a change among the messages that the provider did not read although its entry stood there: no change
+    is to blame for them. ``readable``: what the rules read with the change; half of it is more than counts can be wrong by.
+
+    Of caches that hold the longest beginning only: where entries end at markers or messages, a change takes more with it
+    than its text. The same holds for tools and system prompt, as how a provider writes them is not told."""
+    among = at is not None and at.path.startswith("messages") and at.kind not in ("tools", "system")
+    missed = judged.otherwise in _THE_PROVIDER_S and not judged.barrier and style == "prefix"
+    return readable - floor if among and missed and floor < readable // 2 else 0
 
 
 def _server(f: Facts) -> Verdict | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_ctx.cache.cause import OF_THE_TAIL, Verdict, unmarked_tail, verdict
+from otel_ctx.cache.cause import OF_THE_TAIL, Verdict, missed_beside, unmarked_tail, verdict
 from otel_ctx.cache.facts import facts_of, too_short, unseen_in_front
 from otel_ctx.cache.marks import marked_once, marks_of
 from otel_ctx.cache.outcome import best_split, outcome_of, reported_split
@@ -80,6 +80,9 @@ def judge(
     if lost and not behind and predicted is not None and unseen_in_front(run, at):
         behind = min(lost, predicted.read - floor) if predicted.read - floor > spare else 0
         aside = "unknown" if behind else ""
+    elif lost and not behind and predicted is not None and both and not run.cleared and _whole(run, old):
+        behind = min(lost, missed_beside(judged, at, predicted.read, floor, run.mech.style))
+        aside = "provider_side_miss" if behind else ""
     otherwise = _otherwise(run, judged, both, old, at, common)
     if lost and run.path is not None and otherwise == "server_side_rewrite_suspected" and not run.dropped:
         run.path.rewrite(run.path.nearest(floor))
@@ -111,10 +114,13 @@ def _otherwise(
         marker = run.past.marker if run.past is not None else None
         once = run.mech.style == "marked" and marked_once(old, run.call, at, marker, common)
         return "breakpoint_before_change" if once else ""
-    whole = run.call.completeness.status == "full" and (old is None or old.completeness.status == "full")
-    if judged.otherwise in _ONLY_SEEN and not whole:
+    if judged.otherwise in _ONLY_SEEN and not _whole(run, old):
         return "unknown"  # what was not seen may have changed
     return judged.otherwise
+
+
+def _whole(run: Run, old: Call | None) -> bool:
+    return all(c is None or c.completeness.status == "full" for c in (run.call, old))
 
 
 def in_the_dark(run: Run, relation: Relation, access: Access) -> bool:

@@ -25,6 +25,7 @@ class _Words:
 
 
 _CONFIRMED = "confirmed."
+_UNPROMISED = "unpromised."  # where no lifetime is published
 _SECTIONS = {
     "tools_changed": ("tools",), "system_changed": ("system",), "messages_changed": ("messages",),
     "input_changed": ("system", "messages"),
@@ -37,8 +38,12 @@ _NAMES = {"unknown": "unexplained_miss"}
 def _said() -> Mapping[str, _Words]:
     text = files("otel_ctx.findings").joinpath("caching.toml").read_text("utf-8")
     tables = tomllib.loads(text)
-    by_word = {f"{_CONFIRMED}{cause}": words for cause, words in tables.pop("confirmed").items()}
-    return {cause: _Words(**words) for cause, words in {**tables, **by_word}.items()}
+    apart = {
+        f"{how}{cause}": words
+        for how in (_CONFIRMED, _UNPROMISED)
+        for cause, words in tables.pop(how[:-1]).items()
+    }
+    return {cause: _Words(**words) for cause, words in {**tables, **apart}.items()}
 
 
 # ---- the provider's own word
@@ -117,6 +122,8 @@ def behind(step: Step) -> Iterator[Finding]:
 
 def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
     """``how``: which of the words, where a cause has several."""
+    if not how and f"{_UNPROMISED}{cause}" in _said() and access.ttl_seconds is None and not step.lifetimes:
+        how = _UNPROMISED
     words, call = _said()[f"{how}{cause}"], step.call
     before = step.previous
     rule = step.minimum

@@ -59,7 +59,11 @@ def loss_of(step: Step, at: Break) -> Loss:
     unseen = max(0, tokens.unaccounted or 0)  # may stand in front of the break: tools that were not recorded
     most = agreeing + unseen + max(_SLACK_TOKENS, share * agreeing)
     before = old.usage.input if old.usage.input is not None else kept * tokens.factor + at.tokens
-    evidence: Evidence = "reported" if before > most else "predicted"
+    known_to = most
+    if step.engine == "breakpoint" and access is not None and access.predicted is not None:
+        # no entry ends between two markers: what stands in front of the change may be far more than what can be read
+        known_to = access.predicted.read + unseen + max(_SLACK_TOKENS, share * access.predicted.read)
+    evidence: Evidence = "reported" if before > most or read <= known_to < before else "predicted"
     front = old.prompt.tools[: at.index]
     most += (_SLACK_TOOLS * sum(s.tokens or 0 for s in front) + _FRAMING * len(front)) * tokens.factor
     if read <= most:
