@@ -34,6 +34,7 @@ from tests.gateway_rig import (
     HttpDownstream,
     Reply,
     chat,
+    content_log,
     ours,
     plain,
     request,
@@ -387,3 +388,42 @@ def test_real_exporters_lose_nothing_by_a_restart(way: str, tmp_path: Path) -> N
         assert set(down.arrived().values()) == {1}
         assert len(down.arrived()) == spans
         assert 0 < analysed < spans
+
+
+# ---- damaged text
+
+
+def cut_inside_a_character(n: int, signal: str) -> bytes:
+    """Two records, one with a string that is not UTF-8."""
+    if signal == "traces":
+        return request(chat(n, 0), plain(n)).replace(b"GET /", b"GE\xc3 /")
+    return content_log(chat(n, 0), "x" * 50).replace(b"x" * 50, b"x" * 49 + b"\xc3")
+
+
+@pytest.mark.parametrize("signal", ["traces", "logs"])
+@pytest.mark.parametrize("by_grpc", [True, False])
+def test_text_that_is_not_utf_8_goes_on_as_it_came(
+    signal: str, by_grpc: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with HttpDownstream() as down, GatewayRig(down.url) as rig:
+        bodies = [cut_inside_a_character(n, signal) for n in (1, 2)]
+        for body in bodies:
+            if by_grpc:
+                rig.call(signal, body)
+            else:
+                assert rig.post(f"/v1/{signal}", body).status_code == 200
+            assert rig.post(f"/v1/{signal}", b"\xff" + body).status_code == 400  # no request at all
+        assert [body for _, body in down.accepted] == bodies
+        metrics = rig.metrics()
+        assert metrics["otelctx_gateway_damaged_requests_total"][signal,] == 2
+        assert metrics["otelctx_self_spans_total"].get(("unreadable",), 0) == (4 if signal == "traces" else 0)
+        assert caplog.text.count("holds text that is not UTF-8") == 1
+        assert rig.gateway.relay.room.held == 0
+
+
+def test_damaged_text_that_is_larger_than_the_receiver_takes_goes_in_parts() -> None:
+    with HttpDownstream() as down, GatewayRig({"url": down.url, "max_request_bytes": "1k"}) as rig:
+        body = request(*(plain(n) for n in range(20))).replace(b"GET /", b"GE\xc3 /")
+        assert rig.post("/v1/traces", body).status_code == 200
+        assert len(down.accepted) > 1
+        assert sum(part.count(b"GE\xc3 /") for _, part in down.accepted) == 20

@@ -15,12 +15,14 @@ from otel_ctx.live.gateway.counters import Counters
 from otel_ctx.live.gateway.desk import Desk
 from otel_ctx.live.gateway.downstream import Downstream
 from otel_ctx.live.gateway.forwards import Forward
-from otel_ctx.live.gateway.signals import METRICS, Signal
+from otel_ctx.live.gateway.seldom import Seldom
+from otel_ctx.live.gateway.signals import METRICS, TRACES, Signal
 from otel_ctx.live.gateway.wire import parts
 from otel_ctx.live.instruments import Instruments
 
 _log = logging.getLogger("otel_ctx")
 CLOSING = "the gateway is shutting down"
+_DAMAGED = "otel_ctx: a %s request holds text that is not UTF-8: it goes on as it came, not analysed (told once a minute)"
 _BESIDE = 0.25  # share of the room that a downstream whose answer does not count may hold
 
 
@@ -67,6 +69,7 @@ class Relay:
         self._targets = [Target(to, sender, round(most * _BESIDE)) for to, sender in targets]
         self._desk, self.room = desk, room
         self._instruments, self._counters = instruments, counters
+        self._seldom = Seldom()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.closed = False
 
@@ -119,6 +122,13 @@ class Relay:
     async def _enriched(self, signal: Signal, body: bytes, request: Any, tenant: str) -> bytes:
         """``body`` with what is added; itself where that is nothing."""
         if signal is METRICS:
+            return body
+        if not signal.is_text(request):
+            if signal is TRACES:
+                self._instruments.self_spans("unreadable", signal.count(request))
+            self._counters.damaged.labels(signal.name).inc()
+            if self._seldom.due(_DAMAGED):
+                _log.warning(_DAMAGED, signal.name)
             return body
         try:
             return await self._desk.enrich(signal, request, len(body), tenant) or body
