@@ -427,3 +427,15 @@ def test_damaged_text_that_is_larger_than_the_receiver_takes_goes_in_parts() -> 
         assert rig.post("/v1/traces", body).status_code == 200
         assert len(down.accepted) > 1
         assert sum(part.count(b"GE\xc3 /") for _, part in down.accepted) == 20
+
+
+@pytest.mark.parametrize("status", [301, 304, 600, 999])
+def test_a_status_that_says_neither_yes_nor_no_is_a_bad_gateway(status: int) -> None:
+    with HttpDownstream(lambda path, body: Reply(status)) as down, GatewayRig(down.url) as rig:
+        answer = rig.post("/v1/traces", request(plain(1)))
+        assert answer.status_code == 502
+        assert f"answered {status}".encode() in answer.content
+        assert (b"a redirect, which is not followed" in answer.content) == (status < 400)
+        code, _, words = told_by_grpc(rig, request(plain(1)))
+        assert code is grpc.StatusCode.UNAVAILABLE
+        assert f"answered {status}" in words

@@ -21,9 +21,11 @@ import trustme
 import zstandard
 
 from otel_ctx.errors import SettingError
+from otel_ctx.live.gateway import http_server
 from otel_ctx.live.gateway.bodies import TookTooLongError, TooLargeError, unpack
 from otel_ctx.live.gateway.config import config_of, described
 from otel_ctx.live.gateway.config_file import Given
+from otel_ctx.live.gateway.seldom import Seldom
 from tests.gateway_rig import (
     WAIT,
     GatewayRig,
@@ -441,3 +443,45 @@ def test_no_prompt_text_in_logs_or_answers_of_its_own(
             assert answer.status_code in (400, 415)
             assert b"Marianne" not in answer.content
     assert "Marianne" not in caplog.text
+
+
+def test_who_is_refused_is_told_of_once_a_minute(
+    down: HttpDownstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    with GatewayRig(down.url) as rig:
+        for _ in range(3):
+            assert rig.post("/v1/traces", b"junk").status_code == 400
+            assert rig.post("/v1/traces", b"", "text/plain").status_code == 415
+            with pytest.raises(grpc.RpcError):
+                rig.call("traces", b"junk")
+    assert [record.getMessage() for record in caplog.records if "was refused" in record.msg] == [
+        "otel_ctx: a traces request was refused: not a valid OTLP traces request (told once a minute)",
+        (
+            "otel_ctx: a traces request was refused: the content type must be application/x-protobuf or"
+            " application/json (told once a minute)"
+        ),
+    ]
+
+
+def test_what_is_no_http_is_logged_once_a_minute(
+    down: HttpDownstream, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server._BOUND, "_told", {})
+    with GatewayRig(down.url) as rig:
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", rig.gateway.ports["http"])) as client:
+                client.settimeout(WAIT)
+                client.sendall(b"\x16\x03\x01 no HTTP\r\n\r\n")
+                assert client.recv(4096).startswith(b"HTTP/1.1 400")
+    assert caplog.text.count("Invalid HTTP request received.") == 1
+
+
+def test_one_of_each_kind_a_minute_and_not_more_kinds_than_can_be_kept() -> None:
+    now = [0.0]
+    seldom = Seldom(lambda: now[0])
+    assert [seldom.due("a"), seldom.due("a"), seldom.due("b")] == [True, False, True]
+    now[0] = 60.0
+    assert [seldom.due("a"), seldom.due("a")] == [True, False]
+    assert sum(seldom.due(f"kind {n}") for n in range(1000)) == 98
+    quiet = logging.makeLogRecord({"levelno": logging.INFO, "msg": "started"})
+    assert [seldom.filter(quiet), seldom.filter(quiet)] == [True, True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -29,12 +30,14 @@ from otel_ctx.live.gateway.bodies import (
 from otel_ctx.live.gateway.config import GatewayConfig
 from otel_ctx.live.gateway.guard import NO, allowed
 from otel_ctx.live.gateway.relay import CLOSING, Relay
+from otel_ctx.live.gateway.seldom import Seldom
 from otel_ctx.live.gateway.signals import METRICS, SIGNALS, Signal
 
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 _SMALL = 1 << 16  # bytes that are unpacked at once: more of them on another thread
 _AT_ONCE = 2  # that are being unpacked: what they become is not in the room yet
 _READ_ON = 2  # times the largest request: so far what is too large is read
+_BOUND = Seldom()  # of uvicorn's own log: each bad request line is worth one to it
 _FULL = "the gateway holds as much as it may"
 
 
@@ -263,6 +266,7 @@ class HttpServer(uvicorn.Server):
 
 def http_server(app: Any, config: GatewayConfig, tls: bool, connections: int) -> HttpServer:
     protocol = type("Protocol", (_Protocol,), {"patience": max(config.receive_timeout, 0.1)})
+    logging.getLogger("uvicorn.error").addFilter(_BOUND)
     options: dict[str, Any] = {}
     if tls:
         options = {"ssl_certfile": config.cert_file, "ssl_keyfile": config.key_file}

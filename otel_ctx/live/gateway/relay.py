@@ -23,6 +23,7 @@ from otel_ctx.live.instruments import Instruments
 _log = logging.getLogger("otel_ctx")
 CLOSING = "the gateway is shutting down"
 _DAMAGED = "otel_ctx: a %s request holds text that is not UTF-8: it goes on as it came, not analysed (told once a minute)"
+_REFUSED = "otel_ctx: a %s request was refused: %s (told once a minute)"
 _BESIDE = 0.25  # share of the room that a downstream whose answer does not count may hold
 
 
@@ -80,13 +81,13 @@ class Relay:
             self.room.give(held)
             return self.answered(signal, later(CLOSING))
         task = self._begin(self._deliver(signal, body, request, tenant, held))
-        return self.answered(signal, await asyncio.shield(task))
+        return self._counted(signal, await asyncio.shield(task))
 
     def answered(self, signal: Signal, answer: Answer) -> Answer:
-        self._counters.requests.labels(
-            signal.name, "accepted" if answer.ok else "retry" if answer.again else "refused"
-        ).inc()
-        return answer
+        """What the gateway itself has to say, in words of its own: they may be logged."""
+        if not answer.ok and not answer.again and self._seldom.due(answer.message):
+            _log.warning(_REFUSED, signal.name, answer.message)
+        return self._counted(signal, answer)
 
     async def finish(self) -> None:
         """Until all that was taken in is answered and sent everywhere."""
@@ -98,6 +99,12 @@ class Relay:
             await target.sender.close()
 
     # ---- inside
+
+    def _counted(self, signal: Signal, answer: Answer) -> Answer:
+        self._counters.requests.labels(
+            signal.name, "accepted" if answer.ok else "retry" if answer.again else "refused"
+        ).inc()
+        return answer
 
     def _begin(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
