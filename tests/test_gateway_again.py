@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otel_ctx.live import faults
 from otel_ctx.live.gateway import relay as relays
 from otel_ctx.live.gateway.answers import Answer
+from otel_ctx.live.gateway.damaged import carry
 from otel_ctx.live.gateway.signals import TRACES, Signal
 from tests.gateway_rig import (
     WAIT,
@@ -393,32 +395,68 @@ def test_real_exporters_lose_nothing_by_a_restart(way: str, tmp_path: Path) -> N
 # ---- damaged text
 
 
-def cut_inside_a_character(n: int, signal: str) -> bytes:
-    """Two records, one with a string that is not UTF-8."""
-    if signal == "traces":
-        return request(chat(n, 0), plain(n)).replace(b"GET /", b"GE\xc3 /")
-    return content_log(chat(n, 0), "x" * 50).replace(b"x" * 50, b"x" * 49 + b"\xc3")
+def spans_of(body: bytes) -> list[Any]:
+    groups = TRACES.readable(TRACES.parse(body)).resource_spans
+    return [span for group in groups for scope in group.scope_spans for span in scope.spans]
 
 
-@pytest.mark.parametrize("signal", ["traces", "logs"])
 @pytest.mark.parametrize("by_grpc", [True, False])
-def test_text_that_is_not_utf_8_goes_on_as_it_came(
-    signal: str, by_grpc: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    with HttpDownstream() as down, GatewayRig(down.url) as rig:
-        bodies = [cut_inside_a_character(n, signal) for n in (1, 2)]
-        for body in bodies:
-            if by_grpc:
-                rig.call(signal, body)
-            else:
-                assert rig.post(f"/v1/{signal}", body).status_code == 200
-            assert rig.post(f"/v1/{signal}", b"\xff" + body).status_code == 400  # no request at all
-        assert [body for _, body in down.accepted] == bodies
+def test_text_that_is_not_utf_8_goes_on_as_it_is(by_grpc: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """And is analysed as what has U+FFFD in its place."""
+    with HttpDownstream() as down, GatewayRig(down.url) as rig, GatewayRig(down.url) as other:
+        for turn in range(2):
+            whole = chat(1, turn)
+            said = whole.attributes["gen_ai.input.messages"]
+            marked = {**whole.attributes, "gen_ai.input.messages": said.replace("Customer", "Custom\ufffdr")}
+            damaged = request(whole, plain(turn)).replace(b"Customer", b"Custom\xc3r")
+            assert damaged.count(b"\xc3") == turn + 1
+            same = request(replace(whole, attributes=marked), plain(turn))
+            assert other.post("/v1/traces", same).status_code == 200
+            for _ in range(2):  # the second time as a batch that comes again
+                if by_grpc:
+                    rig.call("traces", damaged)
+                else:
+                    assert rig.post("/v1/traces", damaged).status_code == 200
+            expected, *arrived = (body for _, body in down.accepted[-3:])
+            assert arrived[0] == arrived[1]
+            assert arrived[0].count(b"Custom\xc3r") == turn + 1
+            assert [ours(s) for s in spans_of(arrived[0])] == [ours(s) for s in spans_of(expected)]
+            assert [len(ours(s)) > 5 for s in spans_of(expected)] == [True, False]
+        assert rig.post("/v1/traces", b"\xff" + damaged).status_code == 400  # no request at all
         metrics = rig.metrics()
-        assert metrics["otelctx_gateway_damaged_requests_total"][signal,] == 2
-        assert metrics["otelctx_self_spans_total"].get(("unreadable",), 0) == (4 if signal == "traces" else 0)
+        assert metrics["otelctx_gateway_damaged_requests_total"]["traces",] == 4
+        assert metrics["otelctx_self_spans_total"]["analysed",] == 2
         assert caplog.text.count("holds text that is not UTF-8") == 1
         assert rig.gateway.relay.room.held == 0
+
+
+@pytest.mark.parametrize("by_grpc", [True, False])
+def test_log_records_whose_text_is_not_utf_8_are_read(by_grpc: bool) -> None:
+    said = [{"role": "user", "parts": [{"type": "text", "content": "Customer one"}]}]
+    span = chat(1, 0, content=False)
+    logs = content_log(span, said).replace(b"Customer", b"Custom\xc3r")
+    with HttpDownstream() as down, GatewayRig(down.url) as rig:
+        if by_grpc:
+            rig.call("logs", logs)
+        else:
+            assert rig.post("/v1/logs", logs).status_code == 200
+        assert rig.post("/v1/traces", request(span)).status_code == 200
+        assert down.of("logs") == [logs]
+        assert rig.metrics()["otelctx_gateway_damaged_requests_total"]["logs",] == 1
+        assert "otelctx.call.role" in ours(down.spans()[0])
+
+
+def test_unchecked_messages_keep_all_that_came() -> None:
+    """Unknown fields too, and empty strings."""
+    body = request(plain(1)).replace(b"GET /", b"GE\xc3 /") + b"\xaa\x06\x03ab\xc3"
+    came = TRACES.parse(body)
+    assert not TRACES.is_text(came)
+    read = TRACES.readable(came)
+    assert TRACES.is_text(read)
+    assert came.SerializeToString() == body
+    assert spans_of(body)[0].name == "GE\ufffd /"
+    carry(read, came)
+    assert came.SerializeToString() == body  # nothing was added
 
 
 def test_damaged_text_that_is_larger_than_the_receiver_takes_goes_in_parts() -> None:

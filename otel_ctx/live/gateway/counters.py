@@ -39,7 +39,7 @@ class Counters:
         )
         self.damaged = Counter(
             "otelctx_gateway_damaged_requests",
-            "Requests that went on as they came, not analysed, because text in them is not UTF-8.",
+            "Requests with text that is not UTF-8: it went on as it is, and was read with U+FFFD in its place.",
             ("signal",),
             registry=registry,
         )

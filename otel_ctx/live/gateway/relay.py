@@ -16,13 +16,13 @@ from otel_ctx.live.gateway.desk import Desk
 from otel_ctx.live.gateway.downstream import Downstream
 from otel_ctx.live.gateway.forwards import Forward
 from otel_ctx.live.gateway.seldom import Seldom
-from otel_ctx.live.gateway.signals import METRICS, TRACES, Signal
+from otel_ctx.live.gateway.signals import METRICS, Signal
 from otel_ctx.live.gateway.wire import parts
 from otel_ctx.live.instruments import Instruments
 
 _log = logging.getLogger("otel_ctx")
 CLOSING = "the gateway is shutting down"
-_DAMAGED = "otel_ctx: a %s request holds text that is not UTF-8: it goes on as it came, not analysed (told once a minute)"
+_DAMAGED = "otel_ctx: a %s request holds text that is not UTF-8: it goes on as it is, read with U+FFFD (told once a minute)"
 _REFUSED = "otel_ctx: a %s request was refused: %s (told once a minute)"
 _BESIDE = 0.25  # share of the room that a downstream whose answer does not count may hold
 
@@ -131,12 +131,9 @@ class Relay:
         if signal is METRICS:
             return body
         if not signal.is_text(request):
-            if signal is TRACES:
-                self._instruments.self_spans("unreadable", signal.count(request))
             self._counters.damaged.labels(signal.name).inc()
             if self._seldom.due(_DAMAGED):
                 _log.warning(_DAMAGED, signal.name)
-            return body
         try:
             return await self._desk.enrich(signal, request, len(body), tenant) or body
         except Exception as error:

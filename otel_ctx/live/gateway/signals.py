@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
-from google.protobuf.message_factory import GetMessageClass
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+
+from otel_ctx.live.gateway.damaged import repaired, unchecked
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +32,23 @@ class Signal:
         return f"/v1/{self.name}"
 
     def parse(self, body: bytes) -> Any:
-        """The request; where only its text is damaged (a string that ends inside a character), one whose strings are
-        bytes: Go and C++ take those. ValueError where the bytes are no request."""
+        """The request; where only its text is damaged, an unchecked one. ValueError where the bytes are none."""
         try:
             return self.request.FromString(body)
-        except DecodeError:
+        except (DecodeError, UnicodeDecodeError):  # the latter from protobuf's pure Python
             pass
         try:
-            return _without_text(self.request).FromString(body)
+            return unchecked(self.request).FromString(body)
         except DecodeError:
             raise ValueError(f"not a valid OTLP {self.name} request") from None
 
     def is_text(self, request: Any) -> bool:
         """Are its strings text?"""
         return isinstance(request, self.request)
+
+    def readable(self, request: Any) -> Any:
+        """The request itself where its strings are text, else a repaired one."""
+        return request if self.is_text(request) else repaired(request, self.request)
 
     def count(self, request: Any) -> int:
         """The records in a request (of metrics: the metrics)."""
@@ -57,31 +57,6 @@ class Signal:
             for group in getattr(request, self.groups)
             for scope in getattr(group, self.scopes)
         )
-
-
-@cache
-def _without_text(message: Any) -> Any:
-    """The class of a message of the same fields, bytes for every string: nothing looks whether those are UTF-8."""
-    pool = DescriptorPool()
-    _add(message.DESCRIPTOR.file, pool)
-    return GetMessageClass(pool.FindMessageTypeByName(message.DESCRIPTOR.full_name))
-
-
-def _add(file: Any, pool: DescriptorPool) -> None:
-    for other in file.dependencies:
-        _add(other, pool)
-    copy = FileDescriptorProto()
-    file.CopyToProto(copy)
-    _untype(copy.message_type)
-    pool.Add(copy)
-
-
-def _untype(messages: Iterable[Any]) -> None:
-    for message in messages:
-        for f in message.field:
-            if f.type == f.TYPE_STRING:
-                f.type = f.TYPE_BYTES
-        _untype(message.nested_type)
 
 
 def _method(package: str, service: str) -> str:
