@@ -46,7 +46,7 @@ def _zstd() -> _Unpacker:
     import zstandard
 
     unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-    return _Unpacker(unpacker.decompressobj, zstandard.ZstdError, 1 << 8)
+    return _Unpacker(unpacker.decompressobj, zstandard.ZstdError, 1 << 9)
 
 
 _ENCODINGS = {"gzip": _gzip, "zstd": _zstd}
