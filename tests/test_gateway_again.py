@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otel_ctx.live import faults
 from otel_ctx.live.gateway import relay as relays
 from otel_ctx.live.gateway.answers import Answer
+from otel_ctx.live.gateway.damaged import carry
 from otel_ctx.live.gateway.signals import TRACES, Signal
 from tests.gateway_rig import (
     WAIT,
@@ -34,6 +36,7 @@ from tests.gateway_rig import (
     HttpDownstream,
     Reply,
     chat,
+    content_log,
     ours,
     plain,
     request,
@@ -387,3 +390,90 @@ def test_real_exporters_lose_nothing_by_a_restart(way: str, tmp_path: Path) -> N
         assert set(down.arrived().values()) == {1}
         assert len(down.arrived()) == spans
         assert 0 < analysed < spans
+
+
+# ---- damaged text
+
+
+def spans_of(body: bytes) -> list[Any]:
+    groups = TRACES.readable(TRACES.parse(body)).resource_spans
+    return [span for group in groups for scope in group.scope_spans for span in scope.spans]
+
+
+@pytest.mark.parametrize("by_grpc", [True, False])
+def test_text_that_is_not_utf_8_goes_on_as_it_is(by_grpc: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """And is analysed as what has U+FFFD in its place."""
+    with HttpDownstream() as down, GatewayRig(down.url) as rig, GatewayRig(down.url) as other:
+        for turn in range(2):
+            whole = chat(1, turn)
+            said = whole.attributes["gen_ai.input.messages"]
+            marked = {**whole.attributes, "gen_ai.input.messages": said.replace("Customer", "Custom\ufffdr")}
+            damaged = request(whole, plain(turn)).replace(b"Customer", b"Custom\xc3r")
+            assert damaged.count(b"\xc3") == turn + 1
+            same = request(replace(whole, attributes=marked), plain(turn))
+            assert other.post("/v1/traces", same).status_code == 200
+            for _ in range(2):  # the second time as a batch that comes again
+                if by_grpc:
+                    rig.call("traces", damaged)
+                else:
+                    assert rig.post("/v1/traces", damaged).status_code == 200
+            expected, *arrived = (body for _, body in down.accepted[-3:])
+            assert arrived[0] == arrived[1]
+            assert arrived[0].count(b"Custom\xc3r") == turn + 1
+            assert [ours(s) for s in spans_of(arrived[0])] == [ours(s) for s in spans_of(expected)]
+            assert [len(ours(s)) > 5 for s in spans_of(expected)] == [True, False]
+        assert rig.post("/v1/traces", b"\xff" + damaged).status_code == 400  # no request at all
+        metrics = rig.metrics()
+        assert metrics["otelctx_gateway_damaged_requests_total"]["traces",] == 4
+        assert metrics["otelctx_self_spans_total"]["analysed",] == 2
+        assert caplog.text.count("holds text that is not UTF-8") == 1
+        assert rig.gateway.relay.room.held == 0
+
+
+@pytest.mark.parametrize("by_grpc", [True, False])
+def test_log_records_whose_text_is_not_utf_8_are_read(by_grpc: bool) -> None:
+    said = [{"role": "user", "parts": [{"type": "text", "content": "Customer one"}]}]
+    span = chat(1, 0, content=False)
+    logs = content_log(span, said).replace(b"Customer", b"Custom\xc3r")
+    with HttpDownstream() as down, GatewayRig(down.url) as rig:
+        if by_grpc:
+            rig.call("logs", logs)
+        else:
+            assert rig.post("/v1/logs", logs).status_code == 200
+        assert rig.post("/v1/traces", request(span)).status_code == 200
+        assert down.of("logs") == [logs]
+        assert rig.metrics()["otelctx_gateway_damaged_requests_total"]["logs",] == 1
+        assert "otelctx.call.role" in ours(down.spans()[0])
+
+
+def test_unchecked_messages_keep_all_that_came() -> None:
+    """Unknown fields too, and empty strings."""
+    body = request(plain(1)).replace(b"GET /", b"GE\xc3 /") + b"\xaa\x06\x03ab\xc3"
+    came = TRACES.parse(body)
+    assert not TRACES.is_text(came)
+    read = TRACES.readable(came)
+    assert TRACES.is_text(read)
+    assert came.SerializeToString() == body
+    assert spans_of(body)[0].name == "GE\ufffd /"
+    carry(read, came)
+    assert came.SerializeToString() == body  # nothing was added
+
+
+def test_damaged_text_that_is_larger_than_the_receiver_takes_goes_in_parts() -> None:
+    with HttpDownstream() as down, GatewayRig({"url": down.url, "max_request_bytes": "1k"}) as rig:
+        body = request(*(plain(n) for n in range(20))).replace(b"GET /", b"GE\xc3 /")
+        assert rig.post("/v1/traces", body).status_code == 200
+        assert len(down.accepted) > 1
+        assert sum(part.count(b"GE\xc3 /") for _, part in down.accepted) == 20
+
+
+@pytest.mark.parametrize("status", [301, 304, 600, 999])
+def test_a_status_that_says_neither_yes_nor_no_is_a_bad_gateway(status: int) -> None:
+    with HttpDownstream(lambda path, body: Reply(status)) as down, GatewayRig(down.url) as rig:
+        answer = rig.post("/v1/traces", request(plain(1)))
+        assert answer.status_code == 502
+        assert f"answered {status}".encode() in answer.content
+        assert (b"a redirect, which is not followed" in answer.content) == (status < 400)
+        code, _, words = told_by_grpc(rig, request(plain(1)))
+        assert code is grpc.StatusCode.UNAVAILABLE
+        assert f"answered {status}" in words

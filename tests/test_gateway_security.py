@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import os
 import resource
 import socket
 import ssl
@@ -20,9 +21,11 @@ import trustme
 import zstandard
 
 from otel_ctx.errors import SettingError
-from otel_ctx.live.gateway.bodies import TooLargeError, unpack
+from otel_ctx.live.gateway import http_server
+from otel_ctx.live.gateway.bodies import TookTooLongError, TooLargeError, unpack
 from otel_ctx.live.gateway.config import config_of, described
 from otel_ctx.live.gateway.config_file import Given
+from otel_ctx.live.gateway.seldom import Seldom
 from tests.gateway_rig import (
     WAIT,
     GatewayRig,
@@ -243,6 +246,70 @@ def test_the_limit_is_exact(encoding: str) -> None:
         unpack(encoding, pack(b"x" * 5001), 5000)
 
 
+PACKERS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}
+each_encoding = pytest.mark.parametrize("encoding", PACKERS)
+
+
+@each_encoding
+def test_what_is_cut_off_anywhere_is_refused(down: HttpDownstream, encoding: str) -> None:
+    packed = PACKERS[encoding](request(plain(1)))
+    for cut in range(len(packed)):
+        with pytest.raises(ValueError, match="are cut off"):
+            unpack(encoding, packed[:cut], 1 << 20)
+        with pytest.raises(ValueError, match="are cut off"):
+            unpack(encoding, packed + packed[:cut], 1 << 20) if cut else unpack(encoding, b"", 1 << 20)
+    with GatewayRig(down.url) as rig:
+        for damaged in (b"", packed[:6], packed[:-1], packed + b"junk"):
+            assert rig.post("/v1/traces", damaged, content_encoding=encoding).status_code == 400
+        assert not down.bodies
+        assert rig.post("/v1/traces", packed, content_encoding=encoding).status_code == 200
+
+
+@each_encoding
+def test_members_in_a_row_and_zeros_behind_them(encoding: str) -> None:
+    pack = PACKERS[encoding]
+    big = bytes(range(256)) * 2000
+    parts = [b"one", b"", big, b"two"]
+    packed = b"".join(map(pack, parts))
+    assert unpack(encoding, packed, 1 << 20) == b"".join(parts)
+    assert unpack(encoding, packed + bytes(70_000), 1 << 20) == b"".join(parts)
+    with pytest.raises(ValueError, match="damaged"):
+        unpack(encoding, packed + bytes(70_000) + b"x", 1 << 20)
+
+
+@each_encoding
+def test_members_that_hold_nothing_are_counted(encoding: str) -> None:
+    nothing = PACKERS[encoding](b"")
+    assert unpack(encoding, nothing * 10_000, 1 << 20) == b""
+    with pytest.raises(ValueError, match="in more than 10000 pieces"):
+        unpack(encoding, nothing * 10_001, 1 << 20)
+
+
+@each_encoding
+def test_unpacking_ends_between_pieces_when_its_time_is_over(encoding: str) -> None:
+    packed = PACKERS[encoding](os.urandom(1 << 20))
+    asked: list[int] = []
+
+    def enough() -> bool:
+        asked.append(1)
+        return len(asked) == 5
+
+    with pytest.raises(TookTooLongError):
+        unpack(encoding, packed, 1 << 21, enough)
+    assert len(asked) == 5
+
+
+def test_who_is_being_unpacked_when_it_stops_is_to_come_again(down: HttpDownstream) -> None:
+    packed = gzip.compress(os.urandom(1 << 20))
+    with GatewayRig(down.url) as rig:
+        rig.gateway.relay.closed = True
+        answer = rig.post("/v1/traces", packed, content_encoding="gzip")
+        assert answer.status_code == 503
+        assert b"shutting down" in answer.content
+        assert answer.headers["retry-after"] == "1"
+        assert rig.gateway.relay.room.held == 0
+
+
 @pytest.mark.parametrize("size", [100_001, 200_000])
 def test_who_reads_only_after_sending_sees_that_it_is_too_large(down: HttpDownstream, size: int) -> None:
     with GatewayRig(down.url, max_request_bytes=100_000) as rig:
@@ -288,6 +355,30 @@ def test_json_nested_deeply_is_refused(down: HttpDownstream) -> None:
     with GatewayRig(down.url) as rig:
         closed = deep + b"]}}" * 5000 + b"}]}}]}"
         assert rig.post("/v1/traces", closed, "application/json").status_code == 400
+
+
+def json_trace(text: bytes) -> bytes:
+    return (
+        b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c",'
+        b'"spanId":"eee19b7ec3c1b174","name":"%b"}]}]}]}' % text
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "arrives"),
+    [
+        (rb"cut \ud83d", "cut \ufffd"),
+        (rb"\ude00 cut", "\ufffd cut"),
+        (rb"whole \ud83d\ude00", "whole \U0001f600"),
+        (b"not utf-8 \xc3", "not utf-8 \ufffd"),
+    ],
+)
+def test_json_text_that_is_cut_inside_a_character(down: HttpDownstream, sent: bytes, arrives: str) -> None:
+    with GatewayRig(down.url) as rig:
+        assert rig.post("/v1/traces", json_trace(sent), "application/json").status_code == 200
+        assert [span.name for span in down.spans()] == [arrives]
+        for junk in (json_trace(sent)[:-1], json_trace(sent) + b"x", json_trace(b"x") * 2, b""):
+            assert rig.post("/v1/traces", junk, "application/json").status_code == 400
 
 
 # ---- slowness
@@ -352,3 +443,45 @@ def test_no_prompt_text_in_logs_or_answers_of_its_own(
             assert answer.status_code in (400, 415)
             assert b"Marianne" not in answer.content
     assert "Marianne" not in caplog.text
+
+
+def test_who_is_refused_is_told_of_once_a_minute(
+    down: HttpDownstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    with GatewayRig(down.url) as rig:
+        for _ in range(3):
+            assert rig.post("/v1/traces", b"junk").status_code == 400
+            assert rig.post("/v1/traces", b"", "text/plain").status_code == 415
+            with pytest.raises(grpc.RpcError):
+                rig.call("traces", b"junk")
+    assert [record.getMessage() for record in caplog.records if "was refused" in record.msg] == [
+        "otel_ctx: a traces request was refused: not a valid OTLP traces request (told once a minute)",
+        (
+            "otel_ctx: a traces request was refused: the content type must be application/x-protobuf or"
+            " application/json (told once a minute)"
+        ),
+    ]
+
+
+def test_what_is_no_http_is_logged_once_a_minute(
+    down: HttpDownstream, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server._BOUND, "_told", {})
+    with GatewayRig(down.url) as rig:
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", rig.gateway.ports["http"])) as client:
+                client.settimeout(WAIT)
+                client.sendall(b"\x16\x03\x01 no HTTP\r\n\r\n")
+                assert client.recv(4096).startswith(b"HTTP/1.1 400")
+    assert caplog.text.count("Invalid HTTP request received.") == 1
+
+
+def test_one_of_each_kind_a_minute_and_not_more_kinds_than_can_be_kept() -> None:
+    now = [0.0]
+    seldom = Seldom(lambda: now[0])
+    assert [seldom.due("a"), seldom.due("a"), seldom.due("b")] == [True, False, True]
+    now[0] = 60.0
+    assert [seldom.due("a"), seldom.due("a")] == [True, False]
+    assert sum(seldom.due(f"kind {n}") for n in range(1000)) == 98
+    quiet = logging.makeLogRecord({"levelno": logging.INFO, "msg": "started"})
+    assert [seldom.filter(quiet), seldom.filter(quiet)] == [True, True]

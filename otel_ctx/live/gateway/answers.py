@@ -113,6 +113,11 @@ def of_http(status: int, body: bytes, retry_after: str | None) -> Answer:
     """What an HTTP receiver has answered."""
     if 200 <= status < 300:
         return Answer(body=body)
+    if not 400 <= status < 600:
+        where = (
+            ", a redirect, which is not followed: is its URL the right one?" if 300 <= status < 400 else ""
+        )
+        return Answer(UNAVAILABLE, f"the receiver behind the gateway answered {status}{where}", status=502)
     code = _BY_STATUS.get(status, INTERNAL)
     message = ""
     with suppress(DecodeError, UnicodeDecodeError):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from otel_ctx.inputs.jsontext import loads
 from otel_ctx.live.gateway.signals import Signal
 
-_PIECE = 1 << 16
+_MEMBERS = 10_000  # of gzip, or frames of zstd, in one body: each costs time, however empty
 _WINDOW = 1 << 27  # bytes of memory that a zstd stream may ask for
 _IDS = frozenset(("trace_id", "span_id", "parent_span_id"))
 _DEEPEST = 100  # levels of values in values: protobuf reads no more
@@ -19,65 +20,71 @@ class TooLargeError(ValueError):
     """It unfolds to more than is allowed."""
 
 
-def unpack(encoding: str, body: bytes, most: int) -> bytes:
-    """What ``body`` holds. TooLargeError beyond ``most`` bytes; ValueError where it is damaged; LookupError for an encoding
-    that is not known."""
+class TookTooLongError(ValueError):
+    """Unpacking was given up."""
+
+
+def unpack(encoding: str, body: bytes, most: int, enough: Callable[[], bool] = lambda: False) -> bytes:
+    """What ``body`` holds. TooLargeError beyond ``most`` bytes; TookTooLongError where it is ``enough`` before its end;
+    ValueError where it is damaged or cut off; LookupError for an encoding that is not known."""
     if encoding in ("", "identity"):
         return body
-    if encoding == "gzip":
-        return _gunzip(body, most)
-    if encoding == "zstd":
-        return _unzstd(body, most)
-    raise LookupError(encoding)
+    return _unfold(encoding, body, most, enough)
 
 
-def _gunzip(body: bytes, most: int) -> bytes:
+class _Unpacker(NamedTuple):
+    begin: Callable[[], Any]  # what unpacks one member of gzip, one frame of zstd
+    error: type[Exception]
+    feed: int  # bytes at once: each can become 1 KiB of gzip, 32 of zstd
+
+
+def _gzip() -> _Unpacker:
+    return _Unpacker(lambda: zlib.decompressobj(wbits=31), zlib.error, 1 << 13)
+
+
+def _zstd() -> _Unpacker:
+    import zstandard
+
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+    return _Unpacker(unpacker.decompressobj, zstandard.ZstdError, 1 << 9)
+
+
+_ENCODINGS = {"gzip": _gzip, "zstd": _zstd}
+
+
+def _unfold(encoding: str, body: bytes, most: int, enough: Callable[[], bool]) -> bytes:
+    """One member after another. Fed in small pieces: what is behind the end of a member is copied."""
+    unpacker = _ENCODINGS[encoding]()
+    view, at = memoryview(body), 0
     out: list[bytes] = []
     size = 0
-    while body:
-        unpacker = zlib.decompressobj(wbits=31)
-        while not unpacker.eof:
+    for _ in range(_MEMBERS):
+        member = unpacker.begin()
+        while not member.eof:
+            if enough():
+                raise TookTooLongError
+            fed = view[at : at + unpacker.feed]
+            if not fed:
+                raise ValueError(f"the {encoding} data are cut off")
             try:
-                piece = unpacker.decompress(body, min(_PIECE * 16, most - size + 1))
-            except zlib.error:
-                raise ValueError("the gzip data are damaged") from None
+                piece = member.decompress(fed)
+            except unpacker.error:
+                raise ValueError(f"the {encoding} data are damaged") from None
+            at += len(fed) - len(member.unused_data)
             size += len(piece)
             if size > most:
                 raise TooLargeError
-            if not piece and not unpacker.eof:
-                raise ValueError("the gzip data are cut off")
             out.append(piece)
-            body = unpacker.unconsumed_tail
-        body = unpacker.unused_data
-    return b"".join(out)
-
-
-def _unzstd(body: bytes, most: int) -> bytes:
-    import zstandard
-
-    out: list[bytes] = []
-    size = 0
-    try:
-        with zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
-            body, read_across_frames=True
-        ) as unpacked:
-            while piece := unpacked.read(min(_PIECE * 16, most - size + 1)):
-                size += len(piece)
-                if size > most:
-                    raise TooLargeError
-                out.append(piece)
-    except zstandard.ZstdError:
-        raise ValueError("the zstd data are damaged") from None
-    return b"".join(out)
+        if at == len(view) or (view[at] == 0 and not bytes(view[at:]).strip(b"\0")):  # padded with zeros
+            return b"".join(out)
+    raise ValueError(f"the {encoding} data are in more than {_MEMBERS} pieces")
 
 
 def message_of_json(signal: Signal, body: bytes) -> Any:
     """An OTLP/JSON request as a message. ValueError where it is none. What is not known is passed over, as the
     specification asks; protobuf's own reader would take hex ids for base64."""
-    import orjson
-
     try:
-        document = orjson.loads(body)
+        document = loads(body)  # U+FFFD for what is no text: JSON.stringify writes half an emoji
         message = signal.request()
         _fill(message, document, 0)
     except (ValueError, TypeError, AttributeError, RecursionError):

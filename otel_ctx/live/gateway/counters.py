@@ -37,6 +37,12 @@ class Counters:
             "Requests that went on as they came because their analysis took longer than they may wait.",
             registry=registry,
         )
+        self.damaged = Counter(
+            "otelctx_gateway_damaged_requests",
+            "Requests with text that is not UTF-8: it went on as it is, and was read with U+FFFD in its place.",
+            ("signal",),
+            registry=registry,
+        )
         self.forgotten = Gauge(
             "otelctx_gateway_forgotten_spans",
             "Spans whose delivery was forgotten before its time, for want of room.",
@@ -48,6 +54,7 @@ class Counters:
         for signal in signals:
             for answer in ANSWERS:
                 self.requests.labels(signal, answer)
+            self.damaged.labels(signal)
         for downstream in downstreams:
             for result in EXPORTS:
                 self.exports.labels(downstream, result)

@@ -14,6 +14,7 @@ from typing import Any
 
 from otel_ctx.live.faults import survive
 from otel_ctx.live.gateway.counters import Counters
+from otel_ctx.live.gateway.damaged import carry
 from otel_ctx.live.gateway.enricher import Enricher
 from otel_ctx.live.gateway.signals import LOGS, TRACES, Signal
 from otel_ctx.live.instruments import Instruments
@@ -94,12 +95,17 @@ class Desk:
         job.begun = time.monotonic()
         self._doing = job
         try:
+            read = signal.readable(request)
             if signal is LOGS:
-                self._enricher.logs(request, tenant, job.enough)
+                self._enricher.logs(read, tenant, job.enough)
                 return None
-            changed = self._enricher.traces(request, tenant, job.enough)
+            changed = self._enricher.traces(read, tenant, job.enough)
             self._enricher.settle()
-            encoded: bytes | None = request.SerializeToString() if changed and not job.left else None
+            if not changed or job.left:
+                return None
+            if read is not request:
+                carry(read, request)
+            encoded: bytes = request.SerializeToString()
             return encoded
         except BaseException as error:
             survive(error, "analysing a request")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import h11
@@ -18,16 +20,24 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from otel_ctx.live.faults import survive
 from otel_ctx.live.gateway.answers import FAULT, UNAUTHENTICATED, Answer, later, refused
-from otel_ctx.live.gateway.bodies import TooLargeError, json_of_message, message_of_json, unpack
+from otel_ctx.live.gateway.bodies import (
+    TookTooLongError,
+    TooLargeError,
+    json_of_message,
+    message_of_json,
+    unpack,
+)
 from otel_ctx.live.gateway.config import GatewayConfig
 from otel_ctx.live.gateway.guard import NO, allowed
 from otel_ctx.live.gateway.relay import CLOSING, Relay
+from otel_ctx.live.gateway.seldom import Seldom
 from otel_ctx.live.gateway.signals import METRICS, SIGNALS, Signal
 
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 _SMALL = 1 << 16  # bytes that are unpacked at once: more of them on another thread
 _AT_ONCE = 2  # that are being unpacked: what they become is not in the room yet
 _READ_ON = 2  # times the largest request: so far what is too large is read
+_BOUND = Seldom()  # of uvicorn's own log: each bad request line is worth one to it
 _FULL = "the gateway holds as much as it may"
 
 
@@ -82,7 +92,7 @@ async def _export(
     held = _Held(relay)
     try:
         try:
-            body, message = await _read(signal, config, request, kind, held, unpacking)
+            body, message = await _read(signal, config, relay, request, kind, held, unpacking)
         except BaseException:
             held.give()
             raise
@@ -100,9 +110,16 @@ async def _export(
     return _response(signal, relay.answered(signal, answer), kind, close=True)
 
 
+def _enough(relay: Relay, seconds: float) -> Callable[[], bool]:
+    """Has unpacking had its time? When the gateway stops, at once: what it yields would not be taken in."""
+    until = time.monotonic() + seconds
+    return lambda: relay.closed or time.monotonic() > until
+
+
 async def _read(
     signal: Signal,
     config: GatewayConfig,
+    relay: Relay,
     request: Request,
     kind: str,
     held: _Held,
@@ -119,10 +136,11 @@ async def _read(
             body = packed
         else:
             async with unpacking:
+                enough = _enough(relay, config.receive_timeout)
                 if len(packed) > _SMALL:
-                    body = await asyncio.to_thread(unpack, encoding, packed, most)
+                    body = await asyncio.to_thread(unpack, encoding, packed, most, enough)
                 else:
-                    body = unpack(encoding, packed, most)
+                    body = unpack(encoding, packed, most, enough)
                 held.give()
                 held.take(len(body))
         if kind == _JSON:
@@ -131,6 +149,8 @@ async def _read(
         return body, None if signal is METRICS else signal.parse(body)
     except TooLargeError:
         raise _Refused(_too_large(most)) from None
+    except TookTooLongError:
+        raise _Refused(later(CLOSING if relay.closed else "the request took too long to unpack")) from None
     except LookupError:
         raise _Refused(refused("the content encoding must be gzip or zstd, or none", 415)) from None
     except ValueError as error:
@@ -246,6 +266,7 @@ class HttpServer(uvicorn.Server):
 
 def http_server(app: Any, config: GatewayConfig, tls: bool, connections: int) -> HttpServer:
     protocol = type("Protocol", (_Protocol,), {"patience": max(config.receive_timeout, 0.1)})
+    logging.getLogger("uvicorn.error").addFilter(_BOUND)
     options: dict[str, Any] = {}
     if tls:
         options = {"ssl_certfile": config.cert_file, "ssl_keyfile": config.key_file}

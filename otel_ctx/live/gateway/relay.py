@@ -15,12 +15,15 @@ from otel_ctx.live.gateway.counters import Counters
 from otel_ctx.live.gateway.desk import Desk
 from otel_ctx.live.gateway.downstream import Downstream
 from otel_ctx.live.gateway.forwards import Forward
+from otel_ctx.live.gateway.seldom import Seldom
 from otel_ctx.live.gateway.signals import METRICS, Signal
 from otel_ctx.live.gateway.wire import parts
 from otel_ctx.live.instruments import Instruments
 
 _log = logging.getLogger("otel_ctx")
 CLOSING = "the gateway is shutting down"
+_DAMAGED = "otel_ctx: a %s request holds text that is not UTF-8: it goes on as it is, read with U+FFFD (told once a minute)"
+_REFUSED = "otel_ctx: a %s request was refused: %s (told once a minute)"
 _BESIDE = 0.25  # share of the room that a downstream whose answer does not count may hold
 
 
@@ -67,6 +70,7 @@ class Relay:
         self._targets = [Target(to, sender, round(most * _BESIDE)) for to, sender in targets]
         self._desk, self.room = desk, room
         self._instruments, self._counters = instruments, counters
+        self._seldom = Seldom()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.closed = False
 
@@ -77,13 +81,13 @@ class Relay:
             self.room.give(held)
             return self.answered(signal, later(CLOSING))
         task = self._begin(self._deliver(signal, body, request, tenant, held))
-        return self.answered(signal, await asyncio.shield(task))
+        return self._counted(signal, await asyncio.shield(task))
 
     def answered(self, signal: Signal, answer: Answer) -> Answer:
-        self._counters.requests.labels(
-            signal.name, "accepted" if answer.ok else "retry" if answer.again else "refused"
-        ).inc()
-        return answer
+        """What the gateway itself has to say, in words of its own: they may be logged."""
+        if not answer.ok and not answer.again and self._seldom.due(answer.message):
+            _log.warning(_REFUSED, signal.name, answer.message)
+        return self._counted(signal, answer)
 
     async def finish(self) -> None:
         """Until all that was taken in is answered and sent everywhere."""
@@ -95,6 +99,12 @@ class Relay:
             await target.sender.close()
 
     # ---- inside
+
+    def _counted(self, signal: Signal, answer: Answer) -> Answer:
+        self._counters.requests.labels(
+            signal.name, "accepted" if answer.ok else "retry" if answer.again else "refused"
+        ).inc()
+        return answer
 
     def _begin(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
@@ -120,6 +130,10 @@ class Relay:
         """``body`` with what is added; itself where that is nothing."""
         if signal is METRICS:
             return body
+        if not signal.is_text(request):
+            self._counters.damaged.labels(signal.name).inc()
+            if self._seldom.due(_DAMAGED):
+                _log.warning(_DAMAGED, signal.name)
         try:
             return await self._desk.enrich(signal, request, len(body), tenant) or body
         except Exception as error:

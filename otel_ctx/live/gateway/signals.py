@@ -10,6 +10,8 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
+from otel_ctx.live.gateway.damaged import repaired, unchecked
+
 
 @dataclass(frozen=True, slots=True)
 class Signal:
@@ -30,11 +32,23 @@ class Signal:
         return f"/v1/{self.name}"
 
     def parse(self, body: bytes) -> Any:
-        """The request. ValueError where the bytes are none."""
+        """The request; where only its text is damaged, an unchecked one. ValueError where the bytes are none."""
         try:
             return self.request.FromString(body)
+        except (DecodeError, UnicodeDecodeError):  # the latter from protobuf's pure Python
+            pass
+        try:
+            return unchecked(self.request).FromString(body)
         except DecodeError:
             raise ValueError(f"not a valid OTLP {self.name} request") from None
+
+    def is_text(self, request: Any) -> bool:
+        """Are its strings text?"""
+        return isinstance(request, self.request)
+
+    def readable(self, request: Any) -> Any:
+        """The request itself where its strings are text, else a repaired one."""
+        return request if self.is_text(request) else repaired(request, self.request)
 
     def count(self, request: Any) -> int:
         """The records in a request (of metrics: the metrics)."""

@@ -34,12 +34,12 @@ def addition(added: Enrichment, time_unix_nano: int) -> bytes:
 
 def parts(signal: Signal, request: Any, limit: int) -> Iterator[bytes]:
     """``request`` in several of about ``limit`` bytes, in its order; a record that is larger stands alone."""
-    part, size = signal.request(), 0
+    part, size = type(request)(), 0
     for group, scope, record in _records(signal, request):
         own = record.ByteSize() + _FRAME
         if size and size + own > limit:
             yield part.SerializeToString()
-            part, size = signal.request(), 0
+            part, size = type(request)(), 0
         size += own + _put(signal, part, group, scope, record)
     if size:
         yield part.SerializeToString()
