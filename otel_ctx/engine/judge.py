@@ -213,6 +213,7 @@ class Judge:
                 call, placed.conversation, placed.relation, previous, old, shared, at, tokens
             ),
             gap=placed.gap,
+            compared=old.id if old is not None else None,
         )
         family = self._rules.model(call.model, call.platform or call.provider)
         return Step(

@@ -173,6 +173,7 @@ class Reading(NamedTuple):
     evidence: Evidence = "unknown"
     cost: Cost | None = None  # None: the model has no known price, or its usage was not reported
     gap: bool = False
+    compared: str | None = None  # id of the call whose prompt it should have kept, and was held against
     provisional: bool = False  # more may still come: the parent is open, content may follow in log records
 
     @property
