@@ -12,6 +12,7 @@ import pytest
 from otel_ctx.conversations import shared_segments
 from otel_ctx.engine import Engine
 from otel_ctx.model import Analysis, Reading, Span
+from otel_ctx.outputs.views.gates import Gates, judge
 from otel_ctx.parts.texts import common_prefix
 
 SECOND = 1_000_000_000
@@ -872,6 +873,89 @@ def test_an_agents_own_prompt_that_changed_over_a_hand_off_is_a_break() -> None:
     last = analysed(app.spans).readings[-1]
     assert last.break_ is not None
     assert last.break_.path == "messages[0].parts[0]"
+
+
+def _gates(app: App) -> list[tuple[str, str]]:
+    analysis = analysed(app.spans)
+    return [(v.result, v.told) for v in judge(analysis, analysis, Gates(stable_prefix=True))]
+
+
+_RULES = [
+    f"Rule {i}: treat case {i} of the handbook with care, and answer on topic {i * 7}." for i in range(40)
+]
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        lambda i: "\n".join([f"Clock: 10:0{i}:07.", *_RULES, f"Request id: {i * 7919}"]),
+        lambda i: "\n".join(
+            f"[{i * 7919 + n}] {rule}" if n % 4 == 0 else rule for n, rule in enumerate(_RULES)
+        ),
+        lambda i: " ".join(random.Random(f"{i}{n}").choice("abcdefghij") * 4 for n in range(300)),
+    ],
+    ids=["both ends", "all over", "nothing in common"],
+)
+@pytest.mark.parametrize("defs", [None, tools("find", "sell")], ids=["no tools", "tools"])
+def test_the_same_tools_are_the_same_agent_whatever_its_system_prompt(system: Any, defs: Any) -> None:
+    app = App()
+    history: list[Message] = []
+    for i in range(5):
+        history = [*history, said("user", f"Question {i}, please?")]
+        app.call(i * 10, [said("system", system(i)), *history], f"Answer {i}.", defs=defs)
+        history = [*history, said("assistant", f"Answer {i}.")]
+
+    analysis = analysed(app.spans)
+    assert len(analysis.conversations) == 1
+    assert [r.break_.path if r.break_ else None for r in analysis.readings] == [
+        None,
+        *["messages[0].parts[0]"] * 4,
+    ]
+    ((result, _),) = _gates(app)
+    assert result == "fail"
+
+
+def test_a_system_prompt_that_was_cut_tells_no_agents_apart() -> None:
+    whole = [f"Clock: 10:0{i}:07. " + " ".join(_RULES) for i in range(4)]
+    app = App()
+    history: list[Message] = []
+    for i, cut in enumerate((1500, 900, 1210, 400)):
+        history = [*history, said("user", f"Question {i}, please?")]
+        parts = json.dumps([{"type": "text", "content": whole[i]}])[:cut]
+        app.call(i * 10, history, f"Answer {i}.", **{"gen_ai.system_instructions": parts})
+        history = [*history, said("assistant", f"Answer {i}.")]
+
+    assert {frozenset(r.call.completeness.lost) for r in analysed(app.spans).readings} == {
+        frozenset({"system"})
+    }
+    ((result, told),) = _gates(app)
+    assert (result, told[:12]) == ("not_checked", "3 of 4 calls")
+
+
+@pytest.mark.parametrize(
+    ("named", "result", "told"),
+    [
+        (True, "pass", "2 pairs compared"),
+        (False, "not_checked", "3 of 5 calls: tools and system prompt are others than before"),
+    ],
+)
+def test_a_hand_off_is_no_pair_that_was_compared(named: bool, result: str, told: str) -> None:
+    app = App()
+    agents = {
+        "desk": (said("system", f"You greet people and pass them on. {PAD}"), tools("pass_on")),
+        "shoes": (said("system", "Sell shoes: know every size and price by heart."), tools("find", "sell")),
+        "hats": (said("system", "A hat is sold by its brim alone, say so first."), tools("measure")),
+    }
+    history: list[Message] = []
+    for i, agent in enumerate(["desk", "shoes", "shoes", "hats", "desk"]):
+        system, defs = agents[agent]
+        history = [*history, said("user", f"Question {i}, please?")]
+        app.call(i * 10, [system, *history], f"Answer {i}.", defs=defs, agent=agent if named else None)
+        history = [*history, said("assistant", f"Answer {i}.")]
+
+    ((found, words),) = _gates(app)
+    assert found == result
+    assert told in words
 
 
 def test_a_marker_that_rolls_on_is_no_break() -> None:

@@ -232,3 +232,41 @@ def test_an_api_without_a_memory_keeps_no_history(id_: str) -> None:
     second.attributes["gen_ai.response.id"] = id_  # type: ignore[index]
 
     assert analysed(first, second).readings[1].call.completeness.reasons == ("not_captured",)
+
+
+# ---- instructions that no call recorded
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_what_is_missing_from_a_short_prompt_is_missing_from_a_long_one(missing: bool) -> None:
+    """1,500 tokens are much of the first prompt and a tenth of the last: no system prompt was recorded of either."""
+    history: list[tuple[str, str]] = []
+    spans = []
+    for n in range(6):
+        words = " ".join(f"parcel {n} {i}" for i in range(700))
+        history = [*history, ("user", f"Question {n}: {words}")]
+        spans.append(flat(n, history, tokens=_tokens(history) + 1500 * missing))
+        history = [*history, ("assistant", f"Answer {n}.")]
+
+    readings = analysed(*spans).readings
+
+    assert {r.call.completeness.status for r in readings} == {"partial" if missing else "full"}
+    assert len({r.conversation for r in readings}) == 1
+
+
+def test_what_is_missing_once_the_instructions_are_there_is_something_else() -> None:
+    asked = [("user", f"Question: {RESULT[:3000]}"), ("assistant", "Answer."), ("user", f"Next: {OTHER}")]
+    told = [("system", "Be kind."), *asked]
+    without, with_ = (
+        [_of(r.call.completeness)[0] for r in analysed(first, second).readings]
+        for first, second in (
+            (flat(0, asked[:1], _tokens(asked[:1]) + 1200), flat(1, asked, _tokens(asked) + 1200)),
+            (flat(0, asked[:1], _tokens(asked[:1]) + 1200), flat(1, told, _tokens(told) + 1200)),
+        )
+    )
+    assert (without, with_) == (["partial", "partial"], ["partial", "full"])
+
+
+def _tokens(texts: Sequence[tuple[str, str]]) -> int:
+    (reading,) = analysed(flat(0, texts)).readings
+    return reading.call.prompt.counted

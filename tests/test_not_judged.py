@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from click.testing import CliRunner
 from otel_ctx import analyze
 from otel_ctx.outputs import data
 from otel_ctx.outputs.html.data import page
+from otel_ctx.outputs.report import Inputs, build
+from otel_ctx.outputs.views.gates import Gates, judge
 from otel_ctx.outputs.views.listing import listing
 from otel_ctx.reports import Report
 from otel_ctx_cli.main import main
+from tests.test_conversations import App, analysed, said
 
 CORPUS = Path(__file__).parent / "corpus"
 UNTOLD = ("anthropic-sdk-default", "oll053-gemini", "otel-openai-v2-chat-legacy-off")
@@ -82,3 +86,33 @@ def test_what_was_judged_and_lost_nothing_is_zero() -> None:
     assert found.totals.wasted == 0
     assert found.to_dict()["totals"]["waste"]["tokens"] == 0
     assert {s["wasted"] for s in page(found.analysis, found.inputs).index["services"]} == {0}
+
+
+@pytest.mark.parametrize(
+    "scope",
+    ["pydantic-ai", "opentelemetry.instrumentation.genai.openai"],
+    ids=["no zero is written", "not reported"],
+)
+@pytest.mark.parametrize("cut", [True, False], ids=["cut", "whole"])
+def test_a_prompt_that_was_cut_has_no_waste_of_zero(scope: str, cut: bool) -> None:
+    """What changed behind the cut is not known; nor is it whether a cache that told of no hit yet is told of at all."""
+    app = App()
+    history: list[dict[str, object]] = []
+    for i in range(4):
+        history = [*history, said("user", f"Question {i}, please?")]
+        system = json.dumps([{"type": "text", "content": "Greet people, and never invent an order. " * 300}])
+        app.call(
+            i * 10,
+            history,
+            f"Answer {i}.",
+            reported=2720 + 16 * i,
+            **{"gen_ai.system_instructions": system[:200] if cut else system},
+        )
+        history = [*history, said("assistant", f"Answer {i}.")]
+
+    analysis = analysed(replace(span, scope_name=scope) for span in app.spans)
+    waste = build(analysis, Inputs((), ()))["totals"]["waste"]["tokens"]
+    (found,) = judge(analysis, analysis, Gates(max_waste=0))
+
+    assert {bool(r.call.completeness.lost) for r in analysis.readings} == {cut}
+    assert (waste, found.result) == ((None, "not_checked") if cut else (0, "pass"))

@@ -86,6 +86,9 @@ def judge(
     otherwise = _otherwise(run, judged, both, old, at, common)
     if lost and run.path is not None and otherwise == "server_side_rewrite_suspected" and not run.dropped:
         run.path.rewrite(run.path.nearest(floor))
+    parts = (c.completeness.lost for c in (run.call, old) if c is not None)
+    if follows and not lost and usage.cache_read is None and any(parts):
+        actual = None  # what was not seen may have changed
     return Access(
         predicted=predicted,
         reported=reported_split(usage, run.total),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from otel_ctx.conversations.memory import End
 from otel_ctx.model import KIND_INDEX, Call, Chain, Prompt, Relation, Segment
-from otel_ctx.parts.texts import in_common
+from otel_ctx.parts.texts import in_common, phrases_in_common
 
 Text = Callable[[str], str | None]
 """A segment's text by digest, None where it is not kept."""
@@ -47,7 +47,7 @@ def _was_aside(end: End, call: Call, text: Text) -> bool:
     between = end.next
     return (
         between is not None
-        and other_agent(end.call.prompt, between.call.prompt, text)
+        and _unlike(end.call.prompt, between.call.prompt, text)
         and same_setup(end.call.prompt, call.prompt, text)
     )
 
@@ -63,8 +63,17 @@ def same_setup(old: Prompt, new: Prompt, text: Text) -> bool:
     return x is not None and y is not None and in_common(x, y) >= _SAME * max(len(x), len(y))
 
 
-def other_agent(old: Prompt, new: Prompt, text: Text) -> bool:
-    """A system prompt with nothing in common with the one before: a hand-off, not a change."""
+def other_agent(old: Call, new: Call, text: Text) -> bool:
+    """Other tools, and a system prompt with nothing in common with the one before: a hand-off. With the same tools it is a
+    change, however much of the text is another; and what was not seen tells no agents apart."""
+    if {"system", "tools"} & (old.completeness.lost | new.completeness.lost):
+        return False
+    tools = ({s.name for s in c.prompt.tools} for c in (old, new))
+    return next(tools) != next(tools) and _unlike(old.prompt, new.prompt, text)
+
+
+def _unlike(old: Prompt, new: Prompt, text: Text) -> bool:
+    """System prompts that have nothing in common, wherever it may stand in them."""
     a, b = _system(old), _system(new)
     if a is None or b is None or a.digest == b.digest:
         return False
@@ -72,7 +81,9 @@ def other_agent(old: Prompt, new: Prompt, text: Text) -> bool:
     if x is None or y is None:
         return False
     shorter = min(len(x), len(y))
-    return in_common(x, y) < max(_ALIKE * shorter, min(_COMMON, shorter / 2))
+    if in_common(x, y) >= max(_ALIKE * shorter, min(_COMMON, shorter / 2)):
+        return False
+    return phrases_in_common(x, y) < _ALIKE
 
 
 def _system(prompt: Prompt) -> Segment | None:

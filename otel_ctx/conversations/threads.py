@@ -104,6 +104,6 @@ class Threads:
             return None
         if call.agent and previous.agent and call.agent != previous.agent:
             return self._memory.last_of(conversation, call.agent)
-        if not call.agent and other_agent(previous.prompt, call.prompt, self._text):
+        if not call.agent and other_agent(previous, call, self._text):
             return None
         return previous

@@ -10,16 +10,17 @@ from dataclasses import replace
 
 import xxhash
 
-from otel_ctx.calls import accounted_for, with_cut, without_server
+from otel_ctx.calls import accounted_for, calls_unseen, with_cut, without_server
 from otel_ctx.conversations import Placed
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
-from otel_ctx.model import Call, Chain, Segment
+from otel_ctx.model import Call, Chain, Completeness, Segment
 from otel_ctx.parts.texts import common_prefix
 
 _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
 _ALIKE = 0.5  # of two texts that have more than this in common one is the other, changed
+_SAME_GAP = 0.75  # of the larger of two numbers of missing tokens: counts of the rest are estimates
 _REMEMBERED = 4096
 _SECTIONS = 256
 _CHAINS = 24_576
@@ -44,6 +45,7 @@ class Evidence:
         self._chains: Memo[int, _Longest] = same._chains if same is not None else Memo(_CHAINS)
         self._services: Memo[str, _Longest] = Memo(_REMEMBERED)
         self._served: Memo[tuple[str, str], bool] = Memo(_REMEMBERED)
+        self._gaps: Memo[str, tuple[int, Completeness]] = Memo(_REMEMBERED)
 
     # ---- texts that end at one length
 
@@ -112,6 +114,23 @@ class Evidence:
         back = common_prefix(x[front:][::-1], y[front:][::-1])
         return front + back <= _ALIKE * len(x)
 
+    # ---- what was missing before
+
+    def of_gaps(self, placed: Placed) -> Call:
+        """The call that was placed. Where as many tokens are missing as in the call before, of which it was plain that its
+        instructions were not recorded, they are missing here too: in a long prompt they are too few to tell alone."""
+        call, previous = placed.call, placed.previous
+        gap = (call.usage.input or 0) - call.prompt.counted
+        seen = call.completeness
+        before = self._gaps.get(previous.id) if previous is not None else None
+        if before is not None and seen.status == "full" and _told_by_gap(before[1], call):
+            low, high = sorted((gap, before[0]))
+            if low >= _SAME_GAP * high:
+                seen = before[1]
+        if _told_by_gap(seen, call):
+            self._gaps.put(call.id, (gap, seen))
+        return call if seen is call.completeness else replace(call, completeness=seen)
+
     # ---- histories on a server
 
     def of_servers(self, placed: Placed) -> Call:
@@ -133,6 +152,14 @@ class Evidence:
 def _is_stateful(call: Call) -> bool:
     first = call.prompt.messages.first
     return bool(call.previous_response_id) or (first is not None and first.kind == "tool_result")
+
+
+def _told_by_gap(seen: Completeness, call: Call) -> bool:
+    """Is all that is known of what is missing that tokens are, and could it be the system prompt?"""
+    first = call.prompt.messages.opening
+    told = bool(call.prompt.system) or (first is not None and first.kind == "system")
+    by_gap = seen.status == "partial" and not calls_unseen(call.prompt.messages)
+    return by_gap and seen.reasons == ("not_captured",) and not told
 
 
 def _may_be_limit(length: int) -> bool:

@@ -98,9 +98,8 @@ class Judge:
     def judge(self, call: Call, conflicts: Sequence[str] = ()) -> Said:
         """``conflicts``: contradictions between the call's numbers and sums above it, in words."""
         placed = self._placing.place(self._evidence.of_lengths(call))
-        call = self._evidence.of_servers(placed)
-        if call is not placed.call:
-            placed = placed._replace(call=call)
+        placed = placed._replace(call=self._evidence.of_servers(placed))
+        placed = placed._replace(call=self._evidence.of_gaps(placed))
         thread = self._thread(placed.conversation)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]
@@ -213,6 +212,7 @@ class Judge:
                 call, placed.conversation, placed.relation, previous, old, shared, at, tokens
             ),
             gap=placed.gap,
+            compared=old.id if old is not None else None,
         )
         family = self._rules.model(call.model, call.platform or call.provider)
         return Step(

@@ -66,7 +66,8 @@ class Access(NamedTuple):
     """What the prompt cache did with a call, and what it could have done. Tokens are the provider's own.
 
     ``expected``: what the cache would have read had the prompt before been kept and well marked; ``actual``: what it
-    read, by the provider's word or, ``simulated``, by the rules; ``lost``: the difference where it means something.
+    read, by the provider's word or, ``simulated``, by the rules, None where these rest on text that was not seen;
+    ``lost``: the difference where it means something.
     ``cause`` is what stood in the way whatever the text was, else what remains where the text did not change;
     ``sure``: how that is known."""
 
@@ -173,6 +174,7 @@ class Reading(NamedTuple):
     evidence: Evidence = "unknown"
     cost: Cost | None = None  # None: the model has no known price, or its usage was not reported
     gap: bool = False
+    compared: str | None = None  # id of the call whose prompt it should have kept, and was held against
     provisional: bool = False  # more may still come: the parent is open, content may follow in log records
 
     @property
@@ -182,8 +184,12 @@ class Reading(NamedTuple):
 
     @property
     def judged(self) -> bool:
-        """Is it known what the cache gave? Only then ``wasted`` is a verdict, be it 0."""
-        return self.access is not None and self.access.actual is not None
+        """Is it known what the cache gave, and whether that was less than it should? Only then ``wasted`` is a verdict, be it
+        0. A loss that has no cause, of a prompt that was not seen whole, may be anybody's."""
+        access = self.access
+        if access is None or access.actual is None:
+            return False
+        return bool(self.wasted) or not (access.lost and self.call.completeness.lost)
 
     @property
     def unplaced(self) -> bool:

@@ -43,6 +43,7 @@ _WANTED = re.compile(
     r"\b(?:write|give|create|provide|generate|make|produce|prepare|need|want)\b[^.\n]*$", re.I
 )
 _HEADINGS = 8  # places looked at where a summary may begin in a system prompt
+_PHRASE = 3  # words
 _SAME = 0.8  # texts that have this much in common are one, with a value in it that changes
 
 
@@ -274,3 +275,14 @@ def in_common(a: str, b: str) -> int:
     """Characters that two texts have in common at their beginnings and ends."""
     head = common_prefix(a, b)
     return head + common_prefix(a[head:][::-1], b[head:][::-1])
+
+
+def phrases_in_common(a: str, b: str) -> float:
+    """Share of the phrases of the text with fewer of them that stand in the other one too, wherever: 0 to 1."""
+    x, y = _phrases(a), _phrases(b)
+    return len(x & y) / max(1, min(len(x), len(y)))
+
+
+def _phrases(text: str) -> frozenset[tuple[str, ...]]:
+    words = text.split()
+    return frozenset(zip(*(words[n:] for n in range(_PHRASE)), strict=False))

@@ -55,8 +55,11 @@ def summary(label: str, readings: Sequence[Reading]) -> Summary:
 
 
 def wasted(readings: Sequence[Reading]) -> int | None:
-    """Tokens billed again; None where what the cache gave is not known of any call."""
-    return _sum(r.wasted if r.judged else None for r in readings)
+    """Tokens billed again; None where what the cache gave is not known of any call that could lose something: one that
+    goes on from another, where there is one."""
+    total = _sum(r.wasted if r.judged else None for r in readings)
+    following = [r for r in readings if r.previous is not None] or readings
+    return total if total or any(r.judged for r in following) else None
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

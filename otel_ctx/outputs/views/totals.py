@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from otel_ctx.model import Conversation, Reading
+from otel_ctx.outputs.views.summary import wasted
 
 
 def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -> dict[str, Any]:
@@ -35,7 +36,6 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
 
 def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
     """Lost tokens by cause, None where nothing can be said of any call; in USD over the calls whose price is known."""
-    judged = any(r.judged for r in readings)
     by_cause: dict[str, dict[str, Any]] = {}
     for r in readings:
         for cause, tokens in r.losses:
@@ -47,7 +47,9 @@ def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
         sums["usd"] = rounded_usd(sums["usd"])
     known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
     return {
-        "tokens": sum(c["tokens"] for c in by_cause.values()) if judged or not readings else None,
+        "tokens": sum(c["tokens"] for c in by_cause.values())
+        if wasted(readings) is not None or not readings
+        else None,
         "usd": rounded_usd(math.fsum(known)) if known else None,
         "by_cause": dict(sorted(by_cause.items(), key=lambda item: (-item[1]["tokens"], item[0]))),
     }

@@ -86,4 +86,4 @@ def _waste(
 
 
 def _accounted(r: Reading) -> bool:
-    return r.call.usage.cache_read is not None or r.judged
+    return r.judged or (r.access is None and r.call.usage.cache_read is not None)

@@ -34,6 +34,10 @@ class Scene:
             if before is not None and r.relation != "repeats":
                 yield before, r
 
+    def compared(self) -> list[Reading]:
+        """Those whose prompt was held against that of an earlier call. A fork's is not, nor an agent's first."""
+        return [r for r in self.readings if r.compared is not None]
+
     def unplaced(self) -> list[Reading]:
         """Calls that stand alone only because nothing of them says what they go on from."""
         return [r for r in self.readings if r.unplaced]

@@ -22,6 +22,7 @@ BREAKS = (
     "breakpoint_before_change", "evicted_content", "compaction", "compaction_loop",
 )  # fmt: skip
 """Kinds that say why a prompt stopped agreeing with the one before."""
+_NONE_COMPARED = "no call goes on from one of the same agent: there is nothing to compare"
 _EVICTIONS = ("evicted_content", "compaction", "compaction_loop")
 
 
@@ -72,13 +73,15 @@ def _lost_behind(scene: Scene, before: Reading, r: Reading) -> bool:
 
 def _compared(scene: Scene, passed: str, *checks: str) -> Found:
     """A pass, unless part of the text that ``checks`` are about could not be compared."""
-    pairs = list(scene.pairs())
-    if not pairs:
+    if not any(scene.pairs()):
         return Found(unknown=NOTHING_FOLLOWS, calls=ids(scene.readings))
     calls, why = scene.unchecked(*checks)
     if calls:
         return Found(unknown=f"{of_all(len(calls), scene)}: {why}", calls=tuple(calls))
-    said = f"{passed}: {many(len(pairs), 'pair')} compared"
+    compared = scene.compared()
+    if not compared:
+        return Found(unknown=_NONE_COMPARED, calls=ids(scene.readings))
+    said = f"{passed}: {many(len(compared), 'pair')} compared"
     return or_unplaced(Found(passed=said, value=0.0), scene)
 
 
