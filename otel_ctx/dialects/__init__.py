@@ -116,6 +116,8 @@ def _read(span: Span) -> Telling | None:
         if reader is genai.read and telling.role == "call" and telling.messages is None and not telling.lost:
             telling = generic.with_content(telling, span)  # the library may have names of its own for words
         telling = with_cut(telling, span.cut)
+        if span.dropped_attributes and telling.usage is not None:
+            telling = telling._replace(usage=telling.usage._replace(damaged=True))
         if telling.role != "call":
             return telling
         parameters = telling.parameters or of_attributes(span.attributes)
