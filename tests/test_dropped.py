@@ -13,6 +13,7 @@ import pytest
 from otel_ctx.engine import Engine
 from otel_ctx.inputs.otlp_json import spans_of
 from otel_ctx.model import Analysis, Finding, UsageClaim
+from otel_ctx.parts import is_cut, read_tools
 from otel_ctx.rules import load
 from otel_ctx.usage import decide
 
@@ -150,3 +151,41 @@ def test_another_model_beside_one_that_is_not_told_is_another() -> None:
 
     assert [f.tokens > 0 for f in told(found, "model_switch")] == [True]
     assert found.readings[4].wasted
+
+
+# ---- tools
+
+
+def test_a_schema_that_stops_in_the_middle_is_cut_and_no_other_schema() -> None:
+    def change(n: int, found: Attributes) -> None:
+        keys = [k for k in found if n == 4 and "input_schema" in k]
+        found.update({k: {"stringValue": found[k]["stringValue"][:83]} for k in keys})
+
+    found = damaged("oll053-anthropic", change)
+    seen = [(r.call.completeness.status, r.call.completeness.reasons) for r in found.readings]
+
+    assert seen[3] == ("partial", ("value_cut",))
+    assert "tools" in found.readings[3].call.completeness.lost
+    assert {status for status, _ in [*seen[:3], *seen[4:]]} == {"full"}
+    assert not told(found, "tools_changed")
+    assert [r.break_ for r in found.readings] == [None] * 8
+
+
+SCHEMA = '{"type":"object","properties":{"query":{"type":"string"}}}'
+
+
+@pytest.mark.parametrize(
+    ("tool", "cut"),
+    [
+        ({"name": "f", "parameters": SCHEMA}, False),
+        ({"name": "f", "parameters": SCHEMA[:30]}, True),
+        ({"name": "f", "input_schema": SCHEMA[:-1]}, True),
+        ({"type": "function", "function": {"name": "f", "parameters": SCHEMA[:9]}}, True),
+        ({"name": "f", "description": "{braces} and no schema"}, False),
+        (json.dumps({"name": "f", "parameters": SCHEMA}), False),
+        (json.dumps({"name": "f", "parameters": SCHEMA})[:40], True),
+        ("search_docs", False),
+    ],
+)
+def test_which_definitions_are_cut(tool: Any, cut: bool) -> None:
+    assert [is_cut(part) for part in read_tools([tool])] == [cut]
