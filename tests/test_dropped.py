@@ -189,3 +189,64 @@ SCHEMA = '{"type":"object","properties":{"query":{"type":"string"}}}'
 )
 def test_which_definitions_are_cut(tool: Any, cut: bool) -> None:
     assert [is_cut(part) for part in read_tools([tool])] == [cut]
+
+
+FUNCTIONS = "llm.request.functions."
+TAKEN = {
+    "the last two": (f"{FUNCTIONS}1", f"{FUNCTIONS}2"),
+    "a description": (f"{FUNCTIONS}0.desc",),
+    "a schema": (f"{FUNCTIONS}2.input",),
+}
+
+
+@pytest.mark.parametrize("of", [1, 4, 8])
+@pytest.mark.parametrize("more", [(), ("usage",), ("cache_read",)])
+@pytest.mark.parametrize("taken", TAKEN)
+def test_tools_of_which_attributes_were_dropped_are_no_other_tools(
+    taken: str, more: tuple[str, ...], of: int
+) -> None:
+    found = damaged("oll053-anthropic", without(*TAKEN[taken], *more, of=of))
+    call = found.readings[of - 1].call
+
+    assert not told(found, "tools_changed")
+    assert [r.break_ for r in found.readings] == [None] * 8
+    assert losses(found) == 0
+    if of > 1:  # nothing stands before the first that would show it
+        assert call.completeness.status == "partial"
+        assert call.completeness.reasons == ("attributes_dropped",)
+        assert call.completeness.lost == {"tools"}
+
+
+def test_tools_that_stay_dropped_stay_unknown() -> None:
+    def change(n: int, found: Attributes) -> None:
+        if n > 3:
+            without(f"{FUNCTIONS}2", of=n)(n, found)
+
+    found = damaged("oll053-anthropic", change)
+
+    assert [r.call.completeness.status for r in found.readings] == ["full"] * 3 + ["partial"] * 5
+
+
+def test_tools_that_changed_are_named_where_nothing_was_dropped() -> None:
+    def change(n: int, found: Attributes) -> None:
+        if n == 4:
+            found[f"{FUNCTIONS}0.description"] = {"stringValue": "Something else."}
+            setting("cache_read", {"intValue": "0"}, of=4)(n, found)
+
+    found = damaged("oll053-anthropic", change)
+
+    assert found.readings[3].break_ is not None
+    assert [f.path for f in told(found, "tools_changed")][:1] == ["tools[0]"]
+
+
+def test_a_cache_that_was_read_to_the_end_of_the_prompt_before_disproves_other_tools() -> None:
+    """As where two libraries tell of a run, and the span of one is lost."""
+
+    def change(n: int, found: Attributes) -> None:
+        if n == 4:
+            found[f"{FUNCTIONS}0.description"] = {"stringValue": "The same, in the words of another library."}
+
+    found = damaged("oll053-anthropic", change)
+
+    assert not told(found, "tools_changed")
+    assert [r.break_ for r in found.readings] == [None] * 8

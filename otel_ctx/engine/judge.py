@@ -102,6 +102,7 @@ class Judge:
         if call is not placed.call:
             placed = placed._replace(call=call)
         thread = self._thread(placed.conversation)
+        placed = self._evidence.of_dropped(placed, thread.last)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]
         found, left_out = [r for r in results if isinstance(r, Finding)], self._settings.leaves_out

@@ -134,4 +134,5 @@ class Telling(NamedTuple):
     thread: str = ""  # the run or session whose pieces make up this prompt
     news: Literal["", "added", "all"] = ""  # ``messages`` are what is new in the thread, or all it has now
     names: tuple[tuple[str, str], ...] = ()  # (section, name) of content that is told once, and named then
+    in_pieces: bool = False  # each tool has attributes of its own, on a span that has dropped some
     guess: tuple[str, ...] = ()  # of a guessed telling: "messages: NAME", what was taken for what, no value
