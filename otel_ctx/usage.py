@@ -25,6 +25,7 @@ _STRAY = (
 _FAR = 1.5  # how far an estimate of the text may be from the truth
 _ROOM = 400  # tokens of framing besides
 _MOST = 10**10  # tokens; no request has as many, and no sum over a run
+_OF_THE_CACHE = frozenset({"cache_read", "cache_write", "cache_write_1h", "cache_write_5m"})
 _COUNTS = (
     "input",
     "output",
@@ -48,10 +49,15 @@ class _Cache:
         return (self.read or 0) + (self.write or 0)
 
     @property
+    def absent(self) -> set[str]:
+        """The counts that nobody told."""
+        counts = {"cache_read": self.read, "cache_write": self.write}
+        return {name for name, count in counts.items() if count is None}
+
+    @property
     def missing(self) -> str:
-        """The counts that nobody told, in words; empty if none."""
-        counts = {"cache read": self.read, "cache write": self.write}
-        return " and ".join(name for name, count in counts.items() if count is None)
+        """The same in words; empty if none."""
+        return " and ".join(_words(name) for name in sorted(self.absent))
 
 
 def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool | None = None) -> Usage:
@@ -60,7 +66,7 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
     ``api_includes_cache``: what the provider's own API does, which counts where the claim was guessed, and where
     arithmetic is against a rule: no library makes inclusive numbers exclusive."""
     conflicts: list[str] = []
-    if claim.unreadable and claim.input is None:
+    if claim.unreadable and (claim.input is None or (claim.damaged and claim.cache_read is None)):
         conflicts.append(claim.unreadable)
     claim = _believed(claim, conflicts)
     cache = _with_writes(claim, conflicts)
@@ -86,10 +92,9 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
             total_input = proved
         else:
             evidence = f"{evidence}; {cache.missing} not recorded: the input may be too low"
-            if rule is not None and {"cache_read", "cache_write"} <= set(rule.not_recorded):
-                total_input = (
-                    None  # this dialect never tells: the uncached rest can be a hundredth of the input
-                )
+            never = set(rule.not_recorded) if rule is not None else set()
+            if {"cache_read", "cache_write"} <= never or (claim.damaged and cache.absent - never):
+                total_input = None  # never told, or lost: the uncached rest can be a hundredth of the input
 
     if total_input == 0 and output:
         total_input = None  # something was answered, so something was asked: 0 is no count of it
@@ -164,7 +169,7 @@ def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
         why = "is negative" if n < 0 else "is more than any model can have"
         conflicts.append(f"{_words(count)} {_n(n)} {why}")
     unknown: dict[str, Any] = dict.fromkeys(absurd)
-    return claim._replace(**unknown)
+    return claim._replace(**unknown, damaged=claim.damaged or not _OF_THE_CACHE.isdisjoint(absurd))
 
 
 def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:
@@ -225,7 +230,8 @@ def _said(claim: UsageClaim, rule: UsageRule | None) -> Semantics | None:
 
 
 def _zeros_omitted(claim: UsageClaim, rule: UsageRule | None) -> bool:
-    return claim.zeros_omitted or (rule is not None and rule.zeros_omitted)
+    """Of a record that is whole, as far as is known: what may be lost is not 0."""
+    return not claim.damaged and (claim.zeros_omitted or (rule is not None and rule.zeros_omitted))
 
 
 def _with_zeros(claim: UsageClaim, cache: _Cache, rule: UsageRule | None) -> _Cache:

@@ -54,6 +54,17 @@ class Caches:
         return known
 
 
-def scope_of(call: Call) -> str:
-    """Whose cache it is."""
-    return intern(f"{call.platform or call.provider}\0{normalise_model_id(call.model)}")
+def scope_of(call: Call, before: str | None = None) -> str:
+    """Whose cache it is: the provider's, and in it the model's. What the call does not tell of it is as it was ``before``."""
+    provider, model = call.platform or call.provider, normalise_model_id(call.model)
+    if before is not None and not (provider and model):
+        was = before.partition("\0")
+        provider, model = provider or was[0], model or was[2]
+    return intern(f"{provider}\0{model}")
+
+
+def may_be_one(a: str, b: str) -> bool:
+    """Of two scopes: what is not known of one is no other provider's and no other model's."""
+    return a == b or all(
+        x == y or not (x and y) for x, y in zip(a.partition("\0"), b.partition("\0"), strict=True)
+    )

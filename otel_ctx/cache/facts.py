@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from otel_ctx.cache.caches import may_be_one
 from otel_ctx.cache.cause import Facts
 from otel_ctx.cache.past import Past
 from otel_ctx.cache.run import Run
@@ -30,7 +31,7 @@ def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, ent
         shrunk=past is not None and _known(run) and (run.total < past.total or run.cleared > 0),
         expected=expected,
         slack=spare,
-        same_model=past is None or past.scope == run.scope,
+        same_model=past is None or may_be_one(past.scope, run.scope),
         entry=entry,
         supposed=run.supposing,
         outlived=_outlived(run),

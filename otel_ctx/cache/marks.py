@@ -40,7 +40,8 @@ def marks_of(
         return Marks(asked=True)
     if mech.style != "marked":
         return NO_MARKS
-    end = (usage.cache_read or 0) + (usage.cache_write or 0)
+    # what was written stands behind what was read: where that is not told, its place is not known
+    end = usage.cache_read + (usage.cache_write or 0) if usage.cache_read is not None else 0
     place = path.nearest(end) if path is not None and end else 0
     if visible and path is not None:
         usual = next(iter(mech.lifetimes), None)
@@ -51,7 +52,7 @@ def marks_of(
             places += ((place, _lifetime(usage, lifetime_before)),)
         end = end or path.ends[places[-1][0]]
         return Marks(places, end >= mech.minimum, True, end)
-    if usage.cache_read is None and usage.cache_write is None:
+    if usage.cache_read is None:
         return NO_MARKS
     if not end:
         return Marks(asked=False if total >= mech.minimum else None)

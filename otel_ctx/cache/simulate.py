@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from otel_ctx.cache.caches import Caches
+from otel_ctx.cache.caches import Caches, may_be_one
 from otel_ctx.cache.confirmed import confirm
 from otel_ctx.cache.judging import in_the_dark, judge
 from otel_ctx.cache.leave import left
@@ -56,7 +56,7 @@ class Simulator:
         known = self._pasts.pop(place, None) or self._past_behind(place)
         past = known.opened() if known is not None else None
         run = Run(self.caches, call, total, tokens, past)
-        same_model = past is None or past.scope == run.scope
+        same_model = past is None or may_be_one(past.scope, run.scope)
         access = confirm(judge(run, relation, previous, old, shared, at), call.diagnosis, total, same_model)
         self._pasts[place] = left(run).at_rest()
         if len(self._pasts) > self._most:

@@ -5,7 +5,7 @@ second instrumentation, by log records that hold its content, and once more in t
 count; a parent's sum is a check.
 """
 
-from otel_ctx.calls.completeness import accounted_for, calls_unseen, with_cut, without_server
+from otel_ctx.calls.completeness import accounted_for, calls_unseen, with_cut, without_server, without_tools
 from otel_ctx.calls.fold import Folded, Made, by_start, fold
 from otel_ctx.calls.groups import awaits_its_end, may_be_told_twice
 from otel_ctx.calls.pieces import history_of
@@ -27,4 +27,5 @@ __all__ = [
     "usage_of",
     "with_cut",
     "without_server",
+    "without_tools",
 ]

@@ -130,6 +130,12 @@ def with_cut(seen: Completeness, sections: frozenset[str], *, stateful: bool) ->
     return _one("partial", _ordered(why | {"value_cut"}), frozenset(gone | sections))
 
 
+def without_tools(seen: Completeness) -> Completeness:
+    """``seen`` of a call of whose tools attributes were dropped."""
+    why: set[Reason] = {"attributes_dropped", *seen.reasons}
+    return _one("partial", _ordered(why), seen.lost | {"tools"})
+
+
 def without_server(seen: Completeness) -> Completeness:
     """``seen``, where nothing but missing tokens spoke of a history on the server."""
     why: set[Reason] = {"not_captured", *seen.reasons}

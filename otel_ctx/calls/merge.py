@@ -90,6 +90,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
         record=said.record,
         compacted=said.compacted,
         sums_up=said.sums_up,
+        in_pieces=best.telling.in_pieces,
         cut_by=best.telling.cut_by,
         guess=said.guess,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Segment, grown
 from otel_ctx.parts.texts import common_prefix
 
+_BLOCK = 128  # tokens: what caches round down to
 _MEDIA = ("image", "file")  # told apart by a hash of ours: no place in it is one in the prompt
 
 
@@ -59,6 +60,8 @@ def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break
 
     Sections that one of the two has lost are left out: nothing is said of what was not seen."""
     lost = old.completeness.lost | new.completeness.lost
+    if was_read_whole(old, new):
+        lost |= {"tools"}  # they stand in front of it all: who told of them told the same ones in another way
     was, now = _side_by_side(old.prompt, new.prompt)
     index = 0
     for name in ("tools", "system"):
@@ -79,6 +82,12 @@ def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break
         return None
     a_rest, b_rest = list(was.messages)[same:], list(now.messages)[same:]
     return _break(old, index + same, a_rest, b_rest, text)
+
+
+def was_read_whole(old: Call, new: Call) -> bool:
+    """Did ``new`` read at least the whole prompt of ``old`` from the cache? Then nothing in front of its end was another."""
+    read, whole = new.usage.cache_read, old.usage.input
+    return bool(read and whole) and (read or 0) + _BLOCK > (whole or 0)
 
 
 def _break(

@@ -6,6 +6,7 @@ Order matters only where one span wears two dialects at once: the first reader t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -84,6 +85,7 @@ MARKS: Mapping[Reader, str] = {
 }
 
 _GUESS: Reader = generic.read
+_OF_A_TOOL = re.compile(r"(?:tool|tools|functions|definitions)\.\d+\.").search
 _LIMIT = 128  # attributes of a span, where nobody has set another limit
 
 
@@ -116,6 +118,8 @@ def _read(span: Span) -> Telling | None:
         if reader is genai.read and telling.role == "call" and telling.messages is None and not telling.lost:
             telling = generic.with_content(telling, span)  # the library may have names of its own for words
         telling = with_cut(telling, span.cut)
+        if span.dropped_attributes:
+            telling = _damaged(telling, span)
         if telling.role != "call":
             return telling
         parameters = telling.parameters or of_attributes(span.attributes)
@@ -124,6 +128,12 @@ def _read(span: Span) -> Telling | None:
             return telling
         return telling._replace(parameters=parameters, diagnosis=diagnosis)
     return None
+
+
+def _damaged(telling: Telling, span: Span) -> Telling:
+    """``telling`` of a span that has lost attributes, and nobody says which."""
+    usage = telling.usage._replace(damaged=True) if telling.usage is not None else None
+    return telling._replace(usage=usage, in_pieces=any(map(_OF_A_TOOL, span.attributes)))
 
 
 def _is_known(span: Span) -> bool:

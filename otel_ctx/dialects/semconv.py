@@ -195,12 +195,13 @@ def telling(
 
 def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageClaim | None:
     """The token numbers under whatever name; None where there are none at all."""
-    given = number(attributes, *_INPUT_TOKENS)
+    given, read = number(attributes, *_INPUT_TOKENS), number(attributes, *_CACHE_READ)
+    no_read = _unreadable(attributes, "cache read", _CACHE_READ) if read is None else ""
     inclusive = attributes.get("gen_ai.token.semantics") == "inclusive"
     claim = UsageClaim(
         input=given,
         output=number(attributes, *_OUTPUT_TOKENS),
-        cache_read=number(attributes, *_CACHE_READ),
+        cache_read=read,
         cache_write=number(attributes, *_CACHE_WRITE),
         cache_write_1h=number(attributes, *_CACHE_WRITE_1H),
         cache_write_5m=number(attributes, *_CACHE_WRITE_5M),
@@ -209,7 +210,8 @@ def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageCl
         semantics="inclusive" if inclusive else "",
         semantics_evidence="attribute gen_ai.token.semantics" if inclusive else "",
         zeros_omitted=zeros_omitted,
-        unreadable=_unreadable(attributes) if given is None else "",
+        unreadable=(_unreadable(attributes, "input", _INPUT_TOKENS) if given is None else "") or no_read,
+        damaged=bool(no_read),
     )
     numbers = (claim.input, claim.output, claim.cache_read, claim.cache_write, claim.total)
     return None if all(n is None for n in numbers) else claim
@@ -224,14 +226,14 @@ _TYPES: dict[type, str] = {
 }
 
 
-def _unreadable(attributes: Mapping[str, Any]) -> str:
-    """Why the input that stands there is no number, in words; never what it holds, which may be text."""
-    for key in _INPUT_TOKENS:
+def _unreadable(attributes: Mapping[str, Any], count: str, keys: tuple[str, ...]) -> str:
+    """Why the ``count`` that stands there is no number, in words; never what it holds, which may be text."""
+    for key in keys:
         value = attributes.get(key)
         if isinstance(value, float):
-            return f"input {value:g} cannot be read as a number of tokens"
+            return f"{count} {value:g} cannot be read as a number of tokens"
         if value is not None:
-            return f"input is recorded as {_TYPES.get(type(value), 'an object')}, not as a number of tokens"
+            return f"{count} is recorded as {_TYPES.get(type(value), 'an object')}, not as a number of tokens"
     return ""
 
 

@@ -28,6 +28,7 @@ from otel_ctx.parts import (
     History,
     Linked,
     is_batch,
+    is_cut,
     is_mask,
     is_reference,
     loads,
@@ -102,6 +103,8 @@ class Assembler:
         seen = _unmasked(parts)
         if len(seen) < len(parts):
             reasons = reasons | {"redacted"}
+        if raw.shape == "tools" and any(map(is_cut, seen)):
+            reasons = reasons | {"value_cut"}
         segments = tuple(self.segment(p, encoding) for p in seen)
         if key is not None and not reasons:
             self._sections.put((raw.shape, encoding, key), segments)

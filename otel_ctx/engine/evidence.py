@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import xxhash
 
-from otel_ctx.calls import accounted_for, calls_unseen, with_cut, without_server
+from otel_ctx.calls import accounted_for, calls_unseen, with_cut, without_server, without_tools
 from otel_ctx.conversations import Placed
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
@@ -147,6 +147,24 @@ class Evidence:
         if sure or key in self._served:
             return call
         return replace(call, completeness=without_server(call.completeness))
+
+    # ---- tools that were dropped in part
+
+    def of_dropped(self, placed: Placed, last: Call | None) -> Placed:
+        """The same, the tools of the call or of the one before said to be lost where a span told them in pieces, may have
+        dropped some, and they differ from the other's. ``last``: the call before as it was judged."""
+        call, old = placed.call, placed.compared
+        if old is None or not (call.in_pieces or old.in_pieces):
+            return placed
+        known = last is not None and last.id == old.id and "tools" in last.completeness.lost
+        same = [s.digest for s in call.prompt.tools] == [s.digest for s in old.prompt.tools]
+        if same and not known:
+            return placed
+        if call.in_pieces:
+            call = replace(call, completeness=without_tools(call.completeness))
+        if old.in_pieces:
+            old = replace(old, completeness=without_tools(old.completeness))
+        return placed._replace(call=call, compared=old)
 
 
 def _is_stateful(call: Call) -> bool:

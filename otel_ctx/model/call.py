@@ -80,4 +80,5 @@ class Call:
     record: Record = "span"
     compacted: bool = False
     sums_up: bool = False  # as in ``Telling``
+    in_pieces: bool = False  # as in ``Telling``: the same tools may be told otherwise
     guess: tuple[str, ...] = ()  # the evidence of a reading that no dialect vouches for, as in ``Telling``

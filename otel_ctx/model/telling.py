@@ -64,7 +64,10 @@ class UsageClaim(NamedTuple):
     semantics_evidence: str = ""
     zeros_omitted: bool = False  # this dialect leaves a zero cache count out: absent means 0
     output_excludes_reasoning: bool = False
-    unreadable: str = ""  # that the input stands there and is no number, in words
+    unreadable: str = (
+        ""  # that the input, or what was read of the cache, stands there and is no number, in words
+    )
+    damaged: bool = False  # counts of it may be lost or cannot be read: an absent one is not 0
     guessed: bool = False  # nobody vouches for the names: not even OpenTelemetry's convention may be assumed
 
 
@@ -131,4 +134,5 @@ class Telling(NamedTuple):
     thread: str = ""  # the run or session whose pieces make up this prompt
     news: Literal["", "added", "all"] = ""  # ``messages`` are what is new in the thread, or all it has now
     names: tuple[tuple[str, str], ...] = ()  # (section, name) of content that is told once, and named then
+    in_pieces: bool = False  # each tool has attributes of its own, on a span that has dropped some
     guess: tuple[str, ...] = ()  # of a guessed telling: "messages: NAME", what was taken for what, no value

@@ -47,7 +47,7 @@ from otel_ctx.parts.texts import (
     structure,
     unpack,
 )
-from otel_ctx.parts.tools import read_tools
+from otel_ctx.parts.tools import is_cut, read_tools
 from otel_ctx.parts.usages import completed, filled, read_usage
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "definitions_in",
     "filled",
     "is_batch",
+    "is_cut",
     "is_mask",
     "is_message",
     "is_reference",

@@ -7,9 +7,10 @@ from typing import Any
 
 from otel_ctx.model import Part
 from otel_ctx.parts.markers import is_cache_point, marker_of
-from otel_ctx.parts.texts import compact, printed, printed_text, structure
+from otel_ctx.parts.texts import compact, loads, printed, printed_text, structure
 
 _NESTS = ("functionDeclarations", "function_declarations")
+_SCHEMAS = ("parameters", "input_schema", "inputSchema")
 _MARKERS = ("cache_control", "cacheControl", "providerOptions", "providerMetadata")
 
 
@@ -47,6 +48,18 @@ def _definitions(value: Any) -> Iterator[Any]:
             yield from _definitions(tool)
         elif tool is not None:
             yield tool
+
+
+def is_cut(part: Part) -> bool:
+    """Is the definition, or the schema in it, JSON that stops before its end?"""
+    if part.text[:1] not in ("{", "["):
+        return False  # a bare name
+    try:
+        tool = loads(part.text)
+    except ValueError:
+        return True
+    schemas = [tool.get(key) for key in _SCHEMAS] if isinstance(tool, dict) else []
+    return any(isinstance(s, str) and s[:1] == "{" and isinstance(structure(s), str) for s in schemas)
 
 
 def _looks_like_tool(value: dict[str, Any]) -> bool:

@@ -20,10 +20,10 @@ def min_hit_ratio(scene: Scene, bound: float) -> Found:
     least, most = Fraction(bound) * whole <= read, Fraction(bound) * whole <= read + unsaid
     ratio = read / whole if whole and not silent else None
     if dark or not whole or (most and not least):
-        quiet = [*dark, *silent] or billed
+        quiet = [r for r in billed if r in dark or r in silent] or billed
         told = f"{of_all(len(quiet), scene)} report no input or not what of it came from the cache"
         return Found(unknown=told, value=ratio, calls=ids(quiet))
-    said = f"{100 * read / whole:.1f}% of {whole:,} tokens came from the cache"
+    said = f"{'at least ' if silent else ''}{100 * read / whole:.1f}% of {whole:,} tokens came from the cache"
     if least:
         return Found(passed=said, value=ratio)
     worst = _worst(scene, billed)
