@@ -40,11 +40,10 @@ def completeness_of(
     *,
     stateful: bool,
     remembers: bool,
-    believed: bool,
     tools_told: bool,
 ) -> Completeness:
-    """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole, where the
-    number can be ``believed``. ``stateful``: the call names a response before it; ``remembers``: its API may keep
+    """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole.
+    ``stateful``: the call names a response before it; ``remembers``: its API may keep
     histories, and no request was seen that would name one; ``tools_told``: a telling speaks of tools, be it that there are
     none."""
     why, gone = set(reasons), set(lost)
@@ -86,12 +85,7 @@ def completeness_of(
     room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
     room += round(_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
     share = _FAR_EXACT if exact else _FAR_SHARE
-    short = (
-        believed
-        and usage.input is not None
-        and not chain.unmeasured
-        and missing > max(room, share * usage.input)
-    )
+    short = usage.input is not None and not chain.unmeasured and missing > max(room, share * usage.input)
     known = why - {"guessed"}  # a guess is no reason why something should be missing
     if stateful or "server_side" in why or (not gone and not known and _answers_unseen(chain)):
         why.add("server_side")
