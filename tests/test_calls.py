@@ -1052,3 +1052,40 @@ def test_zeros_beside_a_prompt_are_no_report() -> None:
     assert reading.context.usage == reading.tokens.counted > 100
     assert reading.tokens.unaccounted is None
     assert [f.kind for f in analysis.findings if f.kind == "usage_missing"] == ["usage_missing"]
+
+
+# ---- a message that is missing
+
+
+def _call(id_: str) -> dict[str, Any]:
+    part = {"type": "tool_call", "id": id_, "name": "look", "arguments": {"of": id_}}
+    return {"role": "assistant", "parts": [part]}
+
+
+def _result(id_: str) -> dict[str, Any]:
+    return {"role": "tool", "parts": [{"type": "tool_call_response", "id": id_, "response": f"found {id_}"}]}
+
+
+_Q = said("user", "Q")
+HISTORIES: dict[str, tuple[list[dict[str, Any]], bool]] = {
+    "one after the other": ([_Q, _call("a"), _result("a"), _call("b"), _result("b")], False),
+    "both at once, the second is first": ([_Q, _call("a"), _call("b"), _result("b"), _result("a")], False),
+    "the newest is not answered yet": ([_Q, _call("a"), _result("a"), _call("b")], False),
+    "results are never written": ([_Q, _call("a"), _Q, _call("b"), _Q], False),
+    "an id comes again": ([_Q, _call("a"), _result("a"), _Q, _call("a"), _result("a")], False),
+    "a result is late": ([_Q, _call("a"), _Q, _result("a"), _call("b"), _result("b")], False),
+    "one result is missing": ([_Q, _call("a"), _Q, _call("b"), _result("b")], True),
+    "one of two at once": (
+        [_Q, _call("a"), _call("b"), _result("b"), _Q, _call("c"), _result("c"), _Q], True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_tool_call_that_alone_has_no_result_shows_a_hole(name: str) -> None:
+    messages, hole = HISTORIES[name]
+    tools = {"gen_ai.tool.definitions": '[{"name":"look","parameters":{}}]'}
+    (call,) = calls([span(1, messages=messages, **tools)])
+
+    assert ("messages" in call.completeness.lost) is hole
+    assert ("not_captured" in call.completeness.reasons) is hole

@@ -79,7 +79,7 @@ def completeness_of(
     else:
         gone.discard("tools")
         why.discard("schema_missing")
-    if calls_unseen(chain):
+    if has_hole(chain):
         why.add("not_captured")
         gone.add("messages")
     room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
@@ -141,8 +141,13 @@ def may_remember(response_id: str, provider: str) -> bool:
     return provider not in _STATELESS
 
 
-def calls_unseen(chain: Chain) -> bool:
-    """Results of tool calls are there, the calls themselves are not."""
+def has_hole(chain: Chain) -> bool:
+    """A message is missing: results of tool calls are there and not the calls themselves, or calls of which one alone has
+    no result."""
+    return chain.awaited.hole or _calls_unseen(chain)
+
+
+def _calls_unseen(chain: Chain) -> bool:
     by_kind = chain.tokens_by_kind
     return bool(
         by_kind[KIND_INDEX["tool_result"]]

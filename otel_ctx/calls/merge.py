@@ -7,7 +7,7 @@ from dataclasses import replace
 from sys import intern
 from typing import Any
 
-from otel_ctx.calls.completeness import calls_unseen, completeness_of, may_remember
+from otel_ctx.calls.completeness import completeness_of, has_hole, may_remember
 from otel_ctx.calls.sections import prompt_of
 from otel_ctx.calls.told import Told
 from otel_ctx.model import (
@@ -145,7 +145,7 @@ def _best_first(group: list[Told], usage: Mapping[str, Usage]) -> list[Told]:
     best = max(
         group,
         key=lambda t: (
-            bool(t.messages.length) and "messages" not in t.telling.lost and not calls_unseen(t.messages),
+            bool(t.messages.length) and "messages" not in t.telling.lost and not has_hole(t.messages),
             t.content,
             usage[t.id].input is not None,
             bool(t.telling.response_id),

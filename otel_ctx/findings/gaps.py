@@ -72,7 +72,8 @@ def gaps(call: Call) -> Iterator[Gap]:
         if unseen:
             yield _CONTENT
         elif seen.lost != {"tools"}:
-            yield _MISSED if call.record == "span" else _PART
+            by_usage = call.record == "span" and not call.prompt.messages.awaited.hole
+            yield _MISSED if by_usage else _PART
     if "schema_missing" in reasons and not unseen:
         yield _TOOLS
     if _lacks_usage(call):
