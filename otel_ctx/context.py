@@ -96,6 +96,8 @@ def context_of(
     least = usage if usage is None or sure else round(usage * _AT_LEAST)
     limit, source = limit_of(call, least, rules, limits)
     reserve = call.reserve or 0
+    if limit and reserve >= limit:
+        reserve = 0  # no answer can be as long as the window: this is no limit, and keeps nothing free
     growth = growth_of((*before, usage)[-limits.turns :]) if usage is not None else None
     if usage is None or not limit:
         return Context(usage, method, limit, source, reserve, None, None, None, growth, "unknown")

@@ -61,7 +61,8 @@ class _Cache:
 
 
 def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool | None = None) -> Usage:
-    """The numbers of one record, input inclusive. Unknown stays None; contradictions are told, not mended.
+    """The numbers of one record, input inclusive. Unknown stays None; contradictions are told, not mended: what they leave
+    open is not known.
 
     ``api_includes_cache``: what the provider's own API does, which counts where the claim was guessed, and where
     arithmetic is against a rule: no library makes inclusive numbers exclusive."""
@@ -71,7 +72,10 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
     claim = _believed(claim, conflicts)
     cache = _with_writes(claim, conflicts)
     semantics, evidence = _semantics(claim, cache, rule, api_includes_cache)
-    if api_includes_cache and _more_cached_than(claim, cache) and _said(claim, rule) == "inclusive":
+    impossible = (
+        bool(api_includes_cache) and _more_cached_than(claim, cache) and _said(claim, rule) == "inclusive"
+    )
+    if impossible:
         conflicts.append(f"{evidence}, which includes the cached tokens")
     cache = _with_zeros(claim, cache, rule)
 
@@ -99,7 +103,19 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
     if total_input == 0 and output:
         total_input = None  # something was answered, so something was asked: 0 is no count of it
 
+    if impossible:  # either is wrong: only a sum tells that it is not the input
+        proved_input = claim.output is not None and claim.total == (claim.input or 0) + claim.output
+        total_input, cache = claim.input if proved_input else None, _Cache(None, None, None)
+        uncached, semantics = total_input, "inclusive"
     _add_conflicts(conflicts, claim, uncached, total_input, output, reasoning)
+    if claim.total and any(
+        words.startswith("total ") for words in conflicts
+    ):  # what is more than all is not known
+        if (total_input or 0) > claim.total:
+            total_input, cache = None, _Cache(None, None, None)
+        output = output if (output or 0) <= claim.total else None
+    if reasoning is not None and output is not None and reasoning > output:
+        reasoning = None
     told = bool(uncached) or total_input is not None or cache.read is not None or cache.write is not None
     return Usage(
         input=total_input,

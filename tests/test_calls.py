@@ -310,6 +310,38 @@ def test_they_are_not_one_when_two_could_be_the_partner() -> None:
     assert len(calls([outer, *inner])) == 3
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "read", "expected"),
+    [
+        (2_000, 1_000, 300, (None, None)),  # who is right?
+        (2_000, 1_000, 1_000, (None, None)),  # a doubled input, and a prompt that was read whole
+        (2_000, 1_700, 300, (2_000, 300)),  # the second leaves the cached tokens out
+        (2_000, 1_950, 300, (2_000, 300)),  # the first stands: neither is far from the truth
+    ],
+)
+def test_an_input_that_two_spans_tell_differently_is_not_known(
+    one: int, other: int, read: int, expected: tuple[int | None, int | None]
+) -> None:
+    known = {"gen_ai.response.id": "r1", "gen_ai.usage.cache_read.input_tokens": read}
+    first = span(1, messages=[said("user", "Q")], tokens=(one, 7), **known)
+    second = span(2, parent=1, scope="acme", messages=[said("user", "Q")], tokens=(other, 7), **known)
+    (call,) = calls([first, second])
+
+    assert (call.usage.input, call.usage.cache_read) == expected
+    assert call.usage.conflicts == (f"input {one:,} on one span, {other:,} on another",)
+
+
+@pytest.mark.parametrize("count", ["input", "output"])
+def test_a_number_that_is_many_times_the_window_is_told_and_not_known(count: str) -> None:
+    tokens = (5_000_000, 7) if count == "input" else (40, 5_000_000)
+    (reading,) = analysed([span(1, messages=[said("user", "Q")], tokens=tokens)]).readings
+
+    assert getattr(reading.call.usage, count) is None
+    assert reading.call.usage.conflicts == (f"{count} 5,000,000, but the model's window holds 128,000",)
+    assert (reading.context.usage or 0) < 100
+    assert reading.cost is None or reading.cost.usd < 0.01
+
+
 def test_three_instrumentations_in_different_traces_are_one_call() -> None:
     spans = [
         span(1, trace=10, length=3, scope=OTHER, tokens=(100, 20)),
@@ -1020,3 +1052,40 @@ def test_zeros_beside_a_prompt_are_no_report() -> None:
     assert reading.context.usage == reading.tokens.counted > 100
     assert reading.tokens.unaccounted is None
     assert [f.kind for f in analysis.findings if f.kind == "usage_missing"] == ["usage_missing"]
+
+
+# ---- a message that is missing
+
+
+def _call(id_: str) -> dict[str, Any]:
+    part = {"type": "tool_call", "id": id_, "name": "look", "arguments": {"of": id_}}
+    return {"role": "assistant", "parts": [part]}
+
+
+def _result(id_: str) -> dict[str, Any]:
+    return {"role": "tool", "parts": [{"type": "tool_call_response", "id": id_, "response": f"found {id_}"}]}
+
+
+_Q = said("user", "Q")
+HISTORIES: dict[str, tuple[list[dict[str, Any]], bool]] = {
+    "one after the other": ([_Q, _call("a"), _result("a"), _call("b"), _result("b")], False),
+    "both at once, the second is first": ([_Q, _call("a"), _call("b"), _result("b"), _result("a")], False),
+    "the newest is not answered yet": ([_Q, _call("a"), _result("a"), _call("b")], False),
+    "results are never written": ([_Q, _call("a"), _Q, _call("b"), _Q], False),
+    "an id comes again": ([_Q, _call("a"), _result("a"), _Q, _call("a"), _result("a")], False),
+    "a result is late": ([_Q, _call("a"), _Q, _result("a"), _call("b"), _result("b")], False),
+    "one result is missing": ([_Q, _call("a"), _Q, _call("b"), _result("b")], True),
+    "one of two at once": (
+        [_Q, _call("a"), _call("b"), _result("b"), _Q, _call("c"), _result("c"), _Q], True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_tool_call_that_alone_has_no_result_shows_a_hole(name: str) -> None:
+    messages, hole = HISTORIES[name]
+    tools = {"gen_ai.tool.definitions": '[{"name":"look","parameters":{}}]'}
+    (call,) = calls([span(1, messages=messages, **tools)])
+
+    assert ("messages" in call.completeness.lost) is hole
+    assert ("not_captured" in call.completeness.reasons) is hole

@@ -137,6 +137,12 @@ def test_headroom_is_what_limit_usage_and_reserve_leave() -> None:
     assert context(100_000).reserve == 0
 
 
+@pytest.mark.parametrize("reserve", [2**63 - 1, 128_001, 128_000])
+def test_an_answer_that_may_be_as_long_as_the_window_reserves_nothing(reserve: int) -> None:
+    now = context(4_000, [2_000, 3_000], reserve=reserve)
+    assert (now.reserve, now.headroom, now.band) == (0, 124_000, "ok")
+
+
 def test_headroom_in_turns_needs_growth() -> None:
     assert context(100, [90, 95]).headroom_turns is not None
     assert context(100, [90]).headroom_turns is None  # two points

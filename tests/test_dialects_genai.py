@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ctx.dialects import anthropic_sdk, genai, genai_events, semconv
+from otel_ctx.dialects.fields import indexed
 from otel_ctx.inputs.otlp_json import logs_of, spans_of
 from otel_ctx.model import Event, LogRecord, Part, Raw, Span, Stored, Telling, UsageClaim
 from otel_ctx.parts import read_messages
@@ -426,6 +427,27 @@ def test_litellm_writes_a_tool_in_several_attributes() -> None:
         ("f", '{"name":"f","parameters":{"type":"object"}}')
     ]
     assert not said.lost
+
+
+def test_keys_that_attributes_spell_have_an_order_of_their_own() -> None:
+    """Attributes have no order. That inside a schema, which is one text, is the request's own."""
+    attributes = {
+        "gen_ai.input.messages": "[]",
+        "llm.request.functions.0.name": "f",
+        "llm.request.functions.0.description": "Finds.",
+        "llm.request.functions.0.parameters": '{"type": "object", "properties": {}}',
+    }
+    turned = {key: attributes[key] for key in reversed(attributes)}
+
+    assert parts(told(turned).tools) == parts(told(attributes).tools)
+    assert parts(told(turned).tools)[0].text == (
+        '{"name":"f","description":"Finds.","parameters":{"type":"object","properties":{}}}'
+    )
+    assert (
+        indexed({"0.a.z": 1, "0.a.b.d": 2, "0.a.b.c": 3})[0]
+        == indexed({"0.a.b.c": 3, "0.a.b.d": 2, "0.a.z": 1})[0]
+    )
+    assert [*indexed({"0.a.z": 1, "0.a.b": 2})[0][0]["a"]] == ["b", "z"]
 
 
 def test_references() -> None:

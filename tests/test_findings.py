@@ -494,6 +494,23 @@ def test_the_order_of_arrival_does_not_matter(seed: int) -> None:
     assert first.not_checked == second.not_checked
 
 
+@pytest.mark.parametrize("time", [0, 1_700_000_000_000_000_000])
+@pytest.mark.parametrize("seed", range(3))
+def test_where_all_times_are_equal_the_longer_history_goes_on_from_the_shorter(seed: int, time: int) -> None:
+    timeless = [
+        replace(s, start_unix_nano=time, end_unix_nano=time) for s in talk([PAD] * 6, [FIVE] * 6).spans
+    ]
+    random.Random(seed).shuffle(timeless)
+    found = analysed(timeless)
+
+    assert len(found.conversations) == 1
+    assert [(r.turn, r.relation) for r in found.readings] == [
+        (1, "new"),
+        *((n, "continues") for n in range(2, 7)),
+    ]
+    assert [f.kind for f in found.findings if f.kind != "dead_tool_schema"] == []
+
+
 # ---- what was not seen
 
 

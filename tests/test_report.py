@@ -176,6 +176,16 @@ CONVERSATION = {
 FINDING = {"kind", "severity", "title", "detail", "fix", "calls", "path", "tokens", "usd", "evidence"}
 
 
+def test_what_cannot_be_seen_is_written_so_that_it_can() -> None:
+    """A report may go to a terminal: U+009B begins its commands, U+202E turns text round."""
+    data = {"a": "x\\\x9b31m\u202e\u200b\x7f\U000e0100 é 注文 🙂\n"}
+    written = dumps(data)
+
+    assert json.loads(written) == data
+    assert written.decode() == ('{"a":"x\\\\\\u009b31m\\u202e\\u200b\\u007f\\udb40\\udd00 é 注文 🙂\\n"}\n')
+    assert dumps({"a": "é\u2028"}, pretty=True).decode() == '{\n  "a": "é\\u2028"\n}\n'
+
+
 def test_what_is_ignored_is_told_with_its_calls() -> None:
     engine = Engine(Settings(ignore=frozenset({"volatile_prefix", "compaction"})))
     engine.feed(session())

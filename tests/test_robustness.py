@@ -211,7 +211,7 @@ def test_odd_text_in_every_field_of_every_format(name: str, tmp_path: Path) -> N
     path = tmp_path / f"{name}\x1b[31m"
     path.write_bytes(data)
     assert len(spans(of(data))) == 1
-    for arguments in ((), ("-v",), ("-vv",), ("--fail-on", "info")):
+    for arguments in ((), ("-v",), ("-vv",), ("--fail-on", "info"), ("--json", "-")):
         result = command(path, *arguments)
         for stream in (result.stdout, result.stderr):
             assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", stream)

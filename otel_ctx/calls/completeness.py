@@ -40,11 +40,10 @@ def completeness_of(
     *,
     stateful: bool,
     remembers: bool,
-    believed: bool,
     tools_told: bool,
 ) -> Completeness:
-    """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole, where the
-    number can be ``believed``. ``stateful``: the call names a response before it; ``remembers``: its API may keep
+    """What of the prompt was seen. Text far below the reported tokens is a prompt that was not seen whole.
+    ``stateful``: the call names a response before it; ``remembers``: its API may keep
     histories, and no request was seen that would name one; ``tools_told``: a telling speaks of tools, be it that there are
     none."""
     why, gone = set(reasons), set(lost)
@@ -80,18 +79,13 @@ def completeness_of(
     else:
         gone.discard("tools")
         why.discard("schema_missing")
-    if calls_unseen(chain):
+    if has_hole(chain):
         why.add("not_captured")
         gone.add("messages")
     room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
     room += round(_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
     share = _FAR_EXACT if exact else _FAR_SHARE
-    short = (
-        believed
-        and usage.input is not None
-        and not chain.unmeasured
-        and missing > max(room, share * usage.input)
-    )
+    short = usage.input is not None and not chain.unmeasured and missing > max(room, share * usage.input)
     known = why - {"guessed"}  # a guess is no reason why something should be missing
     if stateful or "server_side" in why or (not gone and not known and _answers_unseen(chain)):
         why.add("server_side")
@@ -153,8 +147,13 @@ def may_remember(response_id: str, provider: str) -> bool:
     return provider not in _STATELESS
 
 
-def calls_unseen(chain: Chain) -> bool:
-    """Results of tool calls are there, the calls themselves are not."""
+def has_hole(chain: Chain) -> bool:
+    """A message is missing: results of tool calls are there and not the calls themselves, or calls of which one alone has
+    no result."""
+    return chain.awaited.hole or _calls_unseen(chain)
+
+
+def _calls_unseen(chain: Chain) -> bool:
     by_kind = chain.tokens_by_kind
     return bool(
         by_kind[KIND_INDEX["tool_result"]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from sys import intern
+from typing import Any
 
-from otel_ctx.calls.completeness import calls_unseen, completeness_of, may_remember
+from otel_ctx.calls.completeness import completeness_of, has_hole, may_remember
 from otel_ctx.calls.sections import prompt_of
 from otel_ctx.calls.told import Told
 from otel_ctx.model import (
@@ -23,6 +24,13 @@ from otel_ctx.rules import Rules
 from otel_ctx.usage import settled
 
 _BEYOND = 10  # times its window: no model reads that much at once, whatever window was sold since
+_NEAR = 0.9  # of each other: either number of two is good enough
+_OF_THE_CACHE = (
+    "cache_read",
+    "cache_write",
+    "cache_write_1h",
+)  # parts of the input: of one that is not known, no share
+_OF_A_CALL = ("input", "output", "cache_read", "cache_write")
 
 
 def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: list[Told]) -> Call:
@@ -36,9 +44,8 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     model = said.response_model or said.request_model
     provider = rules.provider_of(said.provider, model)
     platform = rules.platform_of(said.platform or said.provider, model)
-    beyond = _beyond(merged, model, platform, rules) if best.telling.role == "call" else ""
-    if beyond:
-        merged = replace(merged, conflicts=(*merged.conflicts, beyond))
+    if best.telling.role == "call":
+        merged = _within(merged, model, platform, rules)
     refs = [_ref(said, "primary")]
     refs += [_ref(t.telling, "duplicate") for t in rest]
     refs += [_ref(a.telling, "aggregate") for a in above]
@@ -75,7 +82,6 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
             stateful=bool(said.previous_response_id),
             remembers=not any(t.telling.stateless or t.telling.record == "request" for t in (best, *rest))
             and may_remember(said.response_id, provider),
-            believed=not beyond,
             tools_told=any(
                 t.telling.tools is not None or t.telling.record == "request" for t in (best, *rest)
             ),
@@ -140,7 +146,7 @@ def _best_first(group: list[Told], usage: Mapping[str, Usage]) -> list[Told]:
     best = max(
         group,
         key=lambda t: (
-            bool(t.messages.length) and "messages" not in t.telling.lost and not calls_unseen(t.messages),
+            bool(t.messages.length) and "messages" not in t.telling.lost and not has_hole(t.messages),
             t.content,
             usage[t.id].input is not None,
             bool(t.telling.response_id),
@@ -183,9 +189,9 @@ def _merge_usage(usages: list[Usage]) -> Usage:
             reasoning=merged.reasoning if merged.reasoning is not None else u.reasoning,
             semantics=merged.semantics or u.semantics,
             semantics_evidence=merged.semantics_evidence or u.semantics_evidence,
-            conflicts=tuple(dict.fromkeys((*merged.conflicts, *u.conflicts, *_differ(merged, u)))),
+            conflicts=tuple(dict.fromkeys((*merged.conflicts, *u.conflicts, *_differ(first, u)))),
         )
-    return merged
+    return _agreed(merged, usages)
 
 
 def _differ(a: Usage, b: Usage) -> Iterator[str]:
@@ -196,12 +202,38 @@ def _differ(a: Usage, b: Usage) -> Iterator[str]:
             yield f"{name} {x:,} on one span, {y:,} on another"
 
 
-def _beyond(usage: Usage, model: str, platform: str, rules: Rules) -> str:
-    """In words, where the reported input is no prompt that this model could read."""
+def _agreed(merged: Usage, usages: list[Usage]) -> Usage:
+    """Without the counts of which spans of one call tell very different ones: who is right is not known. An input that is
+    less by just the cached tokens is the same one; a cache of 0 is often only what nobody looked up."""
+    cached = (merged.cache_read or 0) + (merged.cache_write or 0)
+    unknown: dict[str, Any] = {}
+    for name in _OF_A_CALL:
+        said = {n for u in usages if (n := getattr(u, name)) is not None}
+        if name == "input" and said == {most := max(said, default=0), most - cached} != {most, cached}:
+            unknown[name] = most
+            continue
+        if name.startswith("cache"):
+            said -= {0}
+        if said and min(said) < _NEAR * max(said):
+            unknown[name] = None
+    if "input" in unknown and unknown["input"] is None:
+        unknown |= dict.fromkeys(_OF_THE_CACHE)
+    return replace(merged, **unknown)
+
+
+def _within(usage: Usage, model: str, platform: str, rules: Rules) -> Usage:
+    """Without the counts that are more than this model could read or write in one call: they are told, and not known."""
     window = rules.window(model, platform)
-    if window is None or not window.value or (usage.input or 0) <= _BEYOND * window.value:
-        return ""
-    return f"input {usage.input:,}, but the model's window holds {window.value:,}"
+    most = _BEYOND * window.value if window is not None and window.value else None
+    beyond = {c: n for c in _OF_A_CALL if (n := getattr(usage, c)) is not None and most and n > most}
+    if window is None or not beyond:
+        return usage
+    words = (
+        f"{c.replace('_', ' ')} {n:,}, but the model's window holds {window.value:,}"
+        for c, n in beyond.items()
+    )
+    unknown: dict[str, Any] = dict.fromkeys((*beyond, *_OF_THE_CACHE) if "input" in beyond else beyond)
+    return replace(usage, conflicts=(*usage.conflicts, *words), **unknown)
 
 
 def _unreported(usage: Usage) -> Usage:

@@ -187,6 +187,19 @@ def _step(step: str) -> Any:
     return int(step) if step.isdecimal() and len(step) < 7 else step
 
 
+_LEADING = ("type", "role", "name", "description")  # how requests mostly begin a definition or a message
+
+
+def in_order(node: Mapping[Any, Any]) -> dict[Any, Any]:
+    """``node`` with its keys in an order that does not hang on that of the attributes which spelled them: attributes have
+    none, and a collector may well sort them."""
+    return {k: node[k] for k in sorted(node, key=_place)}
+
+
+def _place(key: Any) -> tuple[int, str]:
+    return (_LEADING.index(key) if key in _LEADING else len(_LEADING)), str(key)
+
+
 def listed(node: Any) -> list[Any]:
     """The values of an ``unflatten``ed index, in order of their numbers."""
     if isinstance(node, Mapping):
@@ -277,4 +290,4 @@ def _lists(node: dict[Any, Any]) -> Any:
             node[key] = _lists(value)
     if node and all(isinstance(k, int) for k in node):
         return [node[k] for k in sorted(node)]
-    return node
+    return in_order(node)

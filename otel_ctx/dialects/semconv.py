@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
-from otel_ctx.dialects.fields import amount, first, listed, number, of_span, text, unflatten
+from otel_ctx.dialects.fields import amount, first, in_order, listed, number, of_span, text, unflatten
 from otel_ctx.model import Raw, Reason, Span, Stored, Telling, Unseen, UsageClaim
 from otel_ctx.parts import ITEM_TYPES, is_mask, structure
 
@@ -336,7 +336,7 @@ def _functions(attributes: Mapping[str, Any]) -> list[Any]:
     """LiteLLM's tool definitions: one attribute a field, the schema as JSON."""
     found = listed(unflatten(attributes, _FUNCTIONS))
     return [
-        {k: structure(v) if k == "parameters" else v for k, v in f.items()}
+        {k: structure(v) if k == "parameters" else v for k, v in in_order(f).items()}
         for f in found
         if isinstance(f, Mapping)
     ]

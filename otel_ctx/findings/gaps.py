@@ -72,7 +72,8 @@ def gaps(call: Call) -> Iterator[Gap]:
         if unseen:
             yield _CONTENT
         elif seen.lost != {"tools"}:
-            yield _MISSED if call.record == "span" else _PART
+            by_usage = call.record == "span" and not call.prompt.messages.awaited.hole
+            yield _MISSED if by_usage else _PART
     if "schema_missing" in reasons and not unseen:
         yield _TOOLS
     if _lacks_usage(call):
@@ -84,7 +85,7 @@ def _lacks_usage(call: Call) -> bool:
     """A call that went well and reports no input tokens; 0 beside a prompt is no report either."""
     if call.status != "ok" or "aggregate_only" in call.completeness.reasons:
         return False
-    if call.usage.input is None and any(words.startswith("input ") for words in call.usage.conflicts):
+    if call.usage.input is None and any("input " in words for words in call.usage.conflicts):
         return False  # it does report them, and usage_inconsistent says what is wrong with the number
     return call.usage.input is None or (call.usage.input == 0 and len(call.prompt) > 0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from hashlib import blake2b
+from typing import NamedTuple
 
 from otel_ctx.frozen import frozen
 from otel_ctx.model.values import KINDS, Kind, Method
@@ -31,6 +32,32 @@ ZERO = (0,) * len(KINDS)
 KIND_INDEX: dict[str, int] = {k: i for i, k in enumerate(KINDS)}
 
 
+class Awaited(NamedTuple):
+    """Tool calls of a history whose results did not come yet, by their ids: those of the newest ``round`` of calls, and of
+    ``earlier`` ones. ``over``: something else than calls came after the round. ``hole``: a later call has its result while an
+    earlier one has none. No provider takes such a prompt, so a message is missing."""
+
+    round: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
+    over: bool = False
+    hole: bool = False
+
+    def after(self, s: Segment) -> Awaited:
+        if s.kind == "tool_call" and s.call_id:
+            if self.over:
+                return Awaited((s.call_id,), self.earlier + self.round, False, self.hole)
+            return self if s.call_id in self.round else self._replace(round=(*self.round, s.call_id))
+        if s.kind not in ("tool_result", "user"):
+            return self
+        if s.call_id not in self.round:
+            return self._replace(earlier=tuple(i for i in self.earlier if i != s.call_id), over=True)
+        rest = tuple(i for i in self.round if i != s.call_id)
+        return Awaited(rest, self.earlier, True, self.hole or bool(self.earlier))
+
+
+NOTHING_AWAITED = Awaited()
+
+
 @frozen(frozen=True, slots=True, eq=False)
 class Chain:
     """The message segments of a call: those of ``base`` (shared, not copied) and then ``new``.
@@ -55,6 +82,7 @@ class Chain:
         tuple[int, str], ...
     ] = ()  # (index in the chain, marker) of those that carry a cache marker
     opening: Segment | None = None  # the very first
+    awaited: Awaited = NOTHING_AWAITED
 
     def __iter__(self) -> Iterator[Segment]:
         links = []
@@ -89,7 +117,10 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
     key, marks, by_kind = base.key, [], list(base.tokens_by_kind)
     size, unmeasured, estimated = base.bytes, base.unmeasured, base.estimated
     marked = tuple((i, s.cache_marker) for i, s in enumerate(new, base.length) if s.cache_marker)
+    awaited = base.awaited
     for s in new:
+        if s.call_id or s.kind == "user":
+            awaited = awaited.after(s)
         if s.kind != "system":
             key = blake2b(key + s.digest.encode(), digest_size=16).digest()
         marks.append(key)
@@ -103,6 +134,7 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
     return Chain(
         base if base.length else None, new, base.length + len(new), messages, key, tuple(marks), tuple(by_kind), size,
         first, unmeasured, estimated, base.marked + marked, base.opening or next(iter(new), None),
+        awaited,
     )  # fmt: skip
 
 

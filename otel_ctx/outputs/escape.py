@@ -15,13 +15,18 @@ _INVISIBLE = re.compile(
 def escape(text: str) -> str:
     """``text`` on one line: control characters, bidirectional overrides, lone surrogates, odd spaces and all else that
     cannot be seen as ``\\n``, ``\\x1b``, ``\\u202e``."""
-    if text.isprintable() and not _INVISIBLE.search(text):
+    if can_be_seen(text):
         return text
     return "".join(map(_visible, text))
 
 
+def can_be_seen(text: str) -> bool:
+    """Does each of its characters show, and as what it is?"""
+    return text.isprintable() and not _INVISIBLE.search(text)
+
+
 def _visible(char: str) -> str:
-    if char.isprintable() and not _INVISIBLE.match(char):
+    if can_be_seen(char):
         return char
     named = _NAMED.get(char)
     if named is not None:

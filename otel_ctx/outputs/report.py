@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +24,7 @@ from otel_ctx.model import (
     Savings,
     Segment,
 )
+from otel_ctx.outputs.escape import can_be_seen
 from otel_ctx.outputs.views.kinds import reconcile
 from otel_ctx.outputs.views.names import held_back, is_word, name_of
 from otel_ctx.outputs.views.totals import rounded_usd, totals
@@ -87,12 +89,21 @@ def input_of(analysis: Analysis, inputs: Inputs) -> dict[str, Any]:
 
 
 def dumps(report: Mapping[str, Any], *, pretty: bool = False) -> bytes:
-    """The report as JSON bytes, one line and a new line (or indented)."""
+    """The report as JSON bytes, one line and a new line (or indented). It may go to a terminal: what cannot be seen, and
+    would move its cursor or turn its text round, is written as JSON's ``\\u202e``."""
     option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if pretty else 0)
     try:
-        return orjson.dumps(report, option=option)
+        return _seen(orjson.dumps(report, option=option))
     except (TypeError, ValueError):  # lone surrogates out of a dump
-        return orjson.dumps(_clean(report), option=option)
+        return _seen(orjson.dumps(_clean(report), option=option))
+
+
+def _seen(written: bytes) -> bytes:
+    if written.isascii() and b"\x7f" not in written:
+        return written
+    text = written.decode()
+    unseen = {ord(c): json.dumps(c)[1:-1] for c in set(text) - {"\n"} if not can_be_seen(c)}
+    return text.translate(unseen).encode() if unseen else written
 
 
 def _clean(value: Any) -> Any:
