@@ -14,6 +14,7 @@ from typing import Any
 from otel_ctx.errors import SettingError
 from otel_ctx.live.gateway.config_file import Given
 from otel_ctx.live.gateway.forwards import Forward, forwards
+from otel_ctx.live.gateway.tls import client_context, server_context
 from otel_ctx.live.gateway.values import (
     Address,
     a_file,
@@ -190,6 +191,11 @@ def _check(config: GatewayConfig) -> None:
         raise SettingError("cert_file and key_file go together")
     if config.client_ca_file and not config.cert_file:
         raise SettingError("client_ca_file needs cert_file and key_file")
+    if config.tls:
+        server_context(config.cert_file, config.key_file, config.client_ca_file)
+    for to in config.forward:
+        if to.ca_file or to.cert_file:
+            client_context(to.ca_file, to.cert_file, to.key_file)
     if config.max_in_flight_bytes < config.max_request_bytes:
         raise SettingError("max_in_flight_bytes must not be less than max_request_bytes")
     if not (config.token or config.client_ca_file or config.open):
