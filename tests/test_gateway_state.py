@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,45 @@ def words_of(spans: list[Span], logs: list[LogRecord]) -> set[str]:
             else:
                 names |= runs(text.encode().decode("latin-1"))
     return out - names
+
+
+STRAY = "my patient has a rare disease and asks for the third time what"
+"""Where a name or an id should be."""
+
+
+def test_what_is_no_name_is_known_by_its_digest(down: HttpDownstream, tmp_path: Path) -> None:
+    """And calls are found to belong together by it, over a restart too."""
+
+    def stray(*turns: int) -> bytes:
+        spans = []
+        for turn in turns:
+            said = chat(1, turn, start=now())
+            call = {"type": "tool_call", "id": f"id of {STRAY}", "name": f"tool of {STRAY}", "arguments": {}}
+            answered = {"type": "tool_call_response", "id": f"id of {STRAY}", "response": "42"}
+            messages = [
+                {"role": "user", "parts": [{"type": "text", "content": f"Question {turn}"}]},
+                {"role": "assistant", "parts": [call]},
+                {"role": "tool", "parts": [answered]},
+                {"role": f"role of {STRAY}", "parts": [{"type": "text", "content": "Well"}]},
+            ]
+            more = {
+                "gen_ai.input.messages": json.dumps(messages),
+                "gen_ai.conversation.id": f"conversation of {STRAY}",
+                "gen_ai.agent.name": f"agent of {STRAY}",
+                "gen_ai.response.id": f"response of {STRAY}",
+                "gen_ai.tool.definitions": json.dumps([{"type": "function", "name": f"tool of {STRAY}"}]),
+            }
+            spans.append(replace(said, attributes=said.attributes | more))
+        return request(*spans)
+
+    for turn in range(2):
+        with GatewayRig(down.url, state_dir=str(tmp_path)) as rig:
+            rig.post("/v1/traces", stray(turn))
+        kept = state.plain((tmp_path / "gateway.state").read_bytes())
+        assert b"patient" not in kept
+        assert kept.count(b"(no name ") >= 5
+    one, two = (ours(span) for span in down.spans())
+    assert two["otelctx.conversation.id"] == one["otelctx.conversation.id"]
 
 
 def test_a_conversation_of_many_turns_is_written() -> None:

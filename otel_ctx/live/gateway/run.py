@@ -266,7 +266,7 @@ def new_engine(config: GatewayConfig, tenants: int) -> LiveEngine:
     """All tenants together remember what one may."""
     share = max(min(_LEAST, config.analysis.conversations), config.analysis.conversations // tenants)
     characters = config.analysis.kept_characters // tenants
-    return LiveEngine(replace(config.analysis.engine(), text_cap=characters), share)
+    return LiveEngine(replace(config.analysis.engine(), text_cap=characters, discreet=True), share)
 
 
 def _listen(address: Address) -> socket.socket:
