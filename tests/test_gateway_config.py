@@ -108,11 +108,27 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("forward: http://localhost:4328\n", "is the gateway itself"),
         ("forward: x:1\nhttp: 127.0.0.1:9464\n", "is there twice"),
         ("forward: x:1\nmax_in_flight_bytes: 1m\n", "must not be less"),
+        ("forward: http://127.0.0.1:notaport\n", "the port of a URL must be a number from 1 to 65535"),
+        ("forward: x:70000\n", "the port of a URL must be a number from 1 to 65535"),
+        ("forward: 0.0.0.0:4327\n", "grpc://0.0.0.0:4327 is the gateway itself"),
+        ("forward: http://[::1]:5000\nhttp: '[::]:5000'\nopen: true\n", "is the gateway itself"),
+        ("forward: x:1\nhttp: localhost:4327\n", "the port of 127.0.0.1:4327 is there twice"),
+        ("forward: x:1\nhttp: 0.0.0.0:4327\nopen: true\n", "is there twice"),
+        ("forward: https://h/otlp?key=s3cret\n", "'https://h/otlp?***' must be without what follows ?"),
+        ("forward: http://me:s3cret@h/otlp\n", "'http://***@h/otlp' is no receiver"),
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(SettingError, match=re.escape(said)):
+    with pytest.raises(SettingError, match=re.escape(said)) as raised:
         config_of(read_file(file(tmp_path, text)), {})
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "forward", ["127.0.0.2:4327", "0.0.0.0:4317", "collector:4327", "http://x:4327/otlp"]
+)
+def test_others_with_a_port_of_ours_are_others(forward: str) -> None:
+    assert config_of({"forward": Given(forward, "")}, {}).forward
 
 
 def test_every_setting_is_a_flag_and_says_what_it_is() -> None:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, fields
 from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from otel_ctx.live.configured import (
     DEFAULT,
@@ -33,6 +32,7 @@ from otel_ctx.live.instrumentations import (
     normal,
 )
 from otel_ctx.live.settings import PREFIX, LiveSettings, resolve
+from otel_ctx.live.urls import HIDDEN, without_secrets
 
 SCHEMA = "otelctx.env/1"
 _HOOKS, _EXPORTERS = "opentelemetry_genai_completion_hook", "opentelemetry_traces_exporter"
@@ -42,7 +42,6 @@ _OURS = {
     _HOOKS: f"{HOOK}=otelctx works",
 }
 _CONFIGURATION = "opentelemetry-configuration"
-_HIDDEN = "***"
 
 # Variables that change what is exported or recorded of calls, and what each does.
 _DOES = {
@@ -264,27 +263,13 @@ def _variables(environ: Mapping[str, str]) -> Iterable[Variable]:
         elif name in _DOES:
             yield Variable(name, _shown(name, value), _DOES[name])
         elif name.startswith(PREFIX) and name != PREFIX + "DEBUG":
-            yield Variable(name, _HIDDEN, "", "there is no such variable")
+            yield Variable(name, HIDDEN, "", "there is no such variable")
 
 
 def _shown(name: str, value: str) -> str:
     if name.endswith("HEADERS"):
-        return _HIDDEN  # a value may hold what looks like another pair's name
-    return _without_secrets(value) if name.endswith("ENDPOINT") else value
-
-
-def _without_secrets(url: str) -> str:
-    """Without user, password and query; all hidden where it cannot be told what is what."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return _HIDDEN
-    if not parts.scheme or ("@" in url and "@" not in parts.netloc):
-        return _HIDDEN
-    host = f"{parts.hostname or ''}{f':{port}' if port else ''}"
-    kept = f"{_HIDDEN}@{host}" if "@" in parts.netloc else parts.netloc
-    return urlunsplit((parts.scheme, kept, parts.path, _HIDDEN if parts.query else "", ""))
+        return HIDDEN  # a value may hold what looks like another pair's name
+    return without_secrets(value) if name.endswith("ENDPOINT") else value
 
 
 # ---- problems

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -181,11 +182,12 @@ def _check(config: GatewayConfig) -> None:
         raise SettingError("forward: two have the same name")
     if config.grpc is None and config.http is None:
         raise SettingError("grpc and http are both off: there is nothing to receive on")
-    ports = [a for a in (config.grpc, config.http, config.admin) if a is not None and a.port]
-    if len(set(ports)) < len(ports):
-        raise SettingError(f"{ports[0]} is there twice: each needs a port of its own")
+    own = [a for a in (config.grpc, config.http, config.admin) if a is not None]
+    for one, other in combinations(own, 2):
+        if one.meets(other):
+            raise SettingError(f"the port of {one} is there twice: each needs a port of its own")
     for to in config.forward:
-        if {to.target.replace("localhost", "127.0.0.1")} & {str(a) for a in ports[:2]}:
+        if any(to.address.meets(a) for a in own):
             raise SettingError(f"forward: {to.url} is the gateway itself")
     if bool(config.cert_file) != bool(config.key_file):
         raise SettingError("cert_file and key_file go together")
