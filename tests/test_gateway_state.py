@@ -376,6 +376,19 @@ def test_a_folder_in_the_place_of_the_state_is_set_aside(
     assert (tmp_path / "gateway.state").is_file()
 
 
+@pytest.mark.parametrize("name", ["gateway.state", "gateway.new"])
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(
+    down: HttpDownstream, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(tmp_path / name)
+    with GatewayRig(down.url, state_dir=str(tmp_path)) as rig:
+        assert rig.post("/v1/traces", request(chat(1, 0))).status_code == 200
+        if name == "gateway.new":  # an error, and then it is gone
+            rig.run(rig.gateway.desk.run(rig.gateway._save))
+    assert (tmp_path / "gateway.state").is_file()
+    assert ("it is no regular file" in caplog.text) is (name == "gateway.state")
+
+
 # ---- a process
 
 
