@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from otel_ctx.live.configured import ConfiguredSpanExporter
 from otel_ctx.live.environment import Environment, look
 from otel_ctx.live.instrumentations import table
 from otel_ctx_cli.main import main
@@ -62,6 +63,9 @@ OTLP = Fake(
     "[opentelemetry_traces_exporter]\notlp_proto_grpc = g:E\n",
 )
 OPENAI = Fake("openai", "3.57.0")
+SDK = Fake("opentelemetry-sdk", "1.45.2", "[opentelemetry_traces_exporter]\nconsole = s:E\n")
+HTTP = Fake("an-exporter", "1.45.2", "[opentelemetry_traces_exporter]\notlp_proto_http = h:E\n")
+CONFIGURATION = Fake("opentelemetry-configuration", "0.66b2")
 
 
 def instrumentation(name: str, version: str = "1.3b0", *wants: str) -> Fake:
@@ -104,9 +108,16 @@ def test_with_all_installed_and_nothing_set() -> None:
         ({"OTELCTX_DISABLED": "1"}, ALL, "instrumentor", False, "OTELCTX_DISABLED=1"),
         ({"OTEL_SDK_DISABLED": "true"}, ALL, "exporter", False, "OTEL_SDK_DISABLED=true"),
         ({"OTEL_TRACES_EXPORTER": "console, otelctx"}, ALL, "exporter", True, "before otlp_proto_grpc"),
-        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, ALL, "exporter", True,
+        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, (*ALL, HTTP), "exporter", True,
          "before otlp_proto_http"),
-        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTELCTX_EXPORTER": "console"}, ALL, "exporter", True, "before console"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTELCTX_EXPORTER": "console"}, (*ALL, SDK), "exporter", True,
+         "before console"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTELCTX_EXPORTER": "nonsense"}, ALL, "exporter", True,
+         "before otlp_proto_grpc"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx"}, (OURS, LOADER), "exporter", False, "no span is sent"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTEL_CONFIG_FILE": "x"}, ALL, "exporter", False, "is not read"),
+        ({"OTEL_CONFIG_FILE": "x"}, ALL, "instrumentor", False, "opentelemetry-configuration is not installed"),
+        ({"OTEL_CONFIG_FILE": "/nowhere"}, (*ALL, CONFIGURATION), "instrumentor", False, "cannot be read"),
         ({"OTEL_TRACES_EXPORTER": "otelctx"}, ALL[1:], "exporter", False, "entry point is not found"),
         ({HOOK: "otelctx"}, ALL, "completion hook", True, HOOK),
         ({HOOK: "upload"}, ALL, "completion hook", False, "is upload"),
@@ -226,8 +237,15 @@ def test_each_row_of_the_table_is_of_use() -> None:
 @pytest.mark.parametrize(
     ("environ", "installed", "problem"),
     [
-        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTELCTX_EXPORTER": "zipkin"}, ALL, "the exporter zipkin is not installed"),
-        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTEL_CONFIG_FILE": "x"}, ALL, "OTEL_TRACES_EXPORTER is not read"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTELCTX_EXPORTER": "zipkin"}, ALL,
+         "OTELCTX_EXPORTER names no exporter that is installed: otlp_proto_grpc is taken"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx"}, (OURS, LOADER), "no span is sent: the exporter otlp_proto_grpc"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx", "OTEL_CONFIG_FILE": __file__}, (*ALL, CONFIGURATION), "is not read"),
+        ({"OTEL_CONFIG_FILE": "x"}, ALL, "nothing is traced: OTEL_CONFIG_FILE is set, and opentelemetry-configuration"),
+        ({"OTEL_CONFIG_FILE": "/nowhere"}, (*ALL, CONFIGURATION), "nothing is traced: OTEL_CONFIG_FILE cannot be read"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx,otlp"}, ALL, "sent twice: OTEL_TRACES_EXPORTER names otlp beside otelctx"),
+        ({"OTEL_TRACES_EXPORTER": "otlp_proto_http, otelctx"}, ALL, "each span is sent twice"),
+        ({"OTEL_TRACES_EXPORTER": "otelctx,console", "OTELCTX_EXPORTER": "console"}, (*ALL, SDK), "sent twice"),
         ({HOOK: "otelctx"}, ALL[:-1], "no instrumentation here calls a hook"),
         ({}, (*ALL, Fake("vendor-distro", "1", "[opentelemetry_distro]\nv = v:D\n")), "several distros"),
     ],
@@ -237,6 +255,22 @@ def test_what_is_set_in_vain(environ: Mapping[str, str], installed: Sequence[Fak
     problems = look(environ, installed).problems
 
     assert [problem in each for each in problems] == [True]
+
+
+def test_an_exporter_that_sends_twice_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTELCTX_EXPORTER", "console")
+    for named, times in (("otelctx", 0), ("console,otelctx", 1), ("console,otelctx", 1)):
+        monkeypatch.setenv("OTEL_TRACES_EXPORTER", named)
+        ConfiguredSpanExporter().shutdown()
+        assert caplog.text.count("each span is sent twice") == times
+
+
+def test_exporters_that_send_elsewhere_are_no_problem() -> None:
+    for environ in ({"OTEL_TRACES_EXPORTER": "otelctx,console"}, {"OTEL_TRACES_EXPORTER": "otlp,console"},
+                    {"OTEL_TRACES_EXPORTER": "otelctx", "OTELCTX_EXPORTER": "otlp"}):  # fmt: skip
+        assert look(environ, (*ALL, SDK)).problems == ()
 
 
 # ---- variables

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from click.testing import CliRunner
 
 from otel_ctx.errors import SettingError
 from otel_ctx.live.gateway.config import GatewayConfig, config_of, settings
 from otel_ctx.live.gateway.config_file import Given, read_file
 from otel_ctx.live.gateway.forwards import Forward, forward_of
+from otel_ctx.live.gateway.http_server import HttpServer
+from otel_ctx.live.gateway.run import run
 from otel_ctx.live.gateway.values import Address
 from otel_ctx_cli.main import main
 
@@ -104,11 +108,27 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("forward: http://localhost:4328\n", "is the gateway itself"),
         ("forward: x:1\nhttp: 127.0.0.1:9464\n", "is there twice"),
         ("forward: x:1\nmax_in_flight_bytes: 1m\n", "must not be less"),
+        ("forward: http://127.0.0.1:notaport\n", "the port of a URL must be a number from 1 to 65535"),
+        ("forward: x:70000\n", "the port of a URL must be a number from 1 to 65535"),
+        ("forward: 0.0.0.0:4327\n", "grpc://0.0.0.0:4327 is the gateway itself"),
+        ("forward: http://[::1]:5000\nhttp: '[::]:5000'\nopen: true\n", "is the gateway itself"),
+        ("forward: x:1\nhttp: localhost:4327\n", "the port of 127.0.0.1:4327 is there twice"),
+        ("forward: x:1\nhttp: 0.0.0.0:4327\nopen: true\n", "is there twice"),
+        ("forward: https://h/otlp?key=s3cret\n", "'https://h/otlp?***' must be without what follows ?"),
+        ("forward: http://me:s3cret@h/otlp\n", "'http://***@h/otlp' is no receiver"),
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(SettingError, match=re.escape(said)):
+    with pytest.raises(SettingError, match=re.escape(said)) as raised:
         config_of(read_file(file(tmp_path, text)), {})
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "forward", ["127.0.0.2:4327", "0.0.0.0:4317", "collector:4327", "http://x:4327/otlp"]
+)
+def test_others_with_a_port_of_ours_are_others(forward: str) -> None:
+    assert config_of({"forward": Given(forward, "")}, {}).forward
 
 
 def test_every_setting_is_a_flag_and_says_what_it_is() -> None:
@@ -224,3 +244,83 @@ def test_a_state_dir_that_is_no_folder(tmp_path: Path, place: str) -> None:
     assert result.exit_code == 2
     assert f"state_dir: {folder} cannot be used as a folder: " in result.output
     assert "Errno" not in result.output
+
+
+@pytest.mark.parametrize("check", [["--check"], []])
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--cert-file", "mine.pem", "--key-file", "other.key"], "(key values mismatch)"),
+        (["--cert-file", "junk", "--key-file", "junk"], "are no certificate and its key in PEM"),
+        (
+            ["--cert-file", "mine.pem", "--key-file", "mine.key", "--client-ca-file", "junk"],
+            "client_ca_file: junk holds no certificates in PEM",
+        ),
+    ],
+)
+def test_certificates_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], said: str, check: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _certificates()
+    result = CliRunner().invoke(
+        main, ["gateway", "--forward", "x:1", "--http", "127.0.0.1:0", *flags, *check]
+    )
+    assert result.exit_code == 2
+    assert said in result.output
+    assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"url": "grpcs://x:1", "ca_file": "junk"}, "ca_file: junk holds no certificates"),
+        (
+            {"url": "https://x", "cert_file": "mine.pem", "key_file": "other.key"},
+            "cert_file mine.pem and key_file other.key",
+        ),
+    ],
+)
+def test_certificates_of_a_downstream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _certificates()
+    with pytest.raises(SettingError, match=said):
+        config_of({"forward": Given([given], "")}, {})
+    good = given | {"ca_file": "ca.pem"} | ({"key_file": "mine.key"} if "key_file" in given else {})
+    assert config_of({"forward": Given([good], "")}, {}).forward[0].ca_file == "ca.pem"
+
+
+def _certificates() -> None:
+    ca = trustme.CA()
+    ca.cert_pem.write_to_path("ca.pem")
+    for name in ("mine", "other"):
+        leaf = ca.issue_cert("127.0.0.1")
+        leaf.cert_chain_pems[0].write_to_path(f"{name}.pem")
+        leaf.private_key_pem.write_to_path(f"{name}.key")
+    Path("junk").write_text("no certificate")
+
+
+@pytest.mark.parametrize("pause", [0, 0.2])
+def test_a_receiver_that_ends_ends_the_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause: float
+) -> None:
+    """At its start, or later: with its error, and with the state saved where there may be something new in it."""
+
+    async def main_loop(self: HttpServer) -> None:
+        await asyncio.sleep(pause)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(HttpServer, "main_loop", main_loop)
+    given = {
+        "forward": "x:1",
+        "grpc": "off",
+        "http": "127.0.0.1:0",
+        "admin": "off",
+        "state_dir": str(tmp_path),
+    }
+    config = config_of({k: Given(v, "") for k, v in given.items()}, {})
+    with pytest.raises(OSError, match=r"http: the server has ended \(Input/output error\)"):
+        asyncio.run(run(config))
+    assert not pause or (tmp_path / "gateway.state").exists()

@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,45 @@ def words_of(spans: list[Span], logs: list[LogRecord]) -> set[str]:
     return out - names
 
 
+STRAY = "my patient has a rare disease and asks for the third time what"
+"""Where a name or an id should be."""
+
+
+def test_what_is_no_name_is_known_by_its_digest(down: HttpDownstream, tmp_path: Path) -> None:
+    """And calls are found to belong together by it, over a restart too."""
+
+    def stray(*turns: int) -> bytes:
+        spans = []
+        for turn in turns:
+            said = chat(1, turn, start=now())
+            call = {"type": "tool_call", "id": f"id of {STRAY}", "name": f"tool of {STRAY}", "arguments": {}}
+            answered = {"type": "tool_call_response", "id": f"id of {STRAY}", "response": "42"}
+            messages = [
+                {"role": "user", "parts": [{"type": "text", "content": f"Question {turn}"}]},
+                {"role": "assistant", "parts": [call]},
+                {"role": "tool", "parts": [answered]},
+                {"role": f"role of {STRAY}", "parts": [{"type": "text", "content": "Well"}]},
+            ]
+            more = {
+                "gen_ai.input.messages": json.dumps(messages),
+                "gen_ai.conversation.id": f"conversation of {STRAY}",
+                "gen_ai.agent.name": f"agent of {STRAY}",
+                "gen_ai.response.id": f"response of {STRAY}",
+                "gen_ai.tool.definitions": json.dumps([{"type": "function", "name": f"tool of {STRAY}"}]),
+            }
+            spans.append(replace(said, attributes=said.attributes | more))
+        return request(*spans)
+
+    for turn in range(2):
+        with GatewayRig(down.url, state_dir=str(tmp_path)) as rig:
+            rig.post("/v1/traces", stray(turn))
+        kept = state.plain((tmp_path / "gateway.state").read_bytes())
+        assert b"patient" not in kept
+        assert kept.count(b"(no name ") >= 5
+    one, two = (ours(span) for span in down.spans())
+    assert two["otelctx.conversation.id"] == one["otelctx.conversation.id"]
+
+
 def test_a_conversation_of_many_turns_is_written() -> None:
     """Each history refers to the one before it: a plain pickle would go as deep."""
     turns = 400
@@ -334,6 +374,19 @@ def test_a_folder_in_the_place_of_the_state_is_set_aside(
     assert "pass through unchanged" not in caplog.text
     assert (tmp_path / "gateway.aside1" / "theirs").read_text() == "kept"
     assert (tmp_path / "gateway.state").is_file()
+
+
+@pytest.mark.parametrize("name", ["gateway.state", "gateway.new"])
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(
+    down: HttpDownstream, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(tmp_path / name)
+    with GatewayRig(down.url, state_dir=str(tmp_path)) as rig:
+        assert rig.post("/v1/traces", request(chat(1, 0))).status_code == 200
+        if name == "gateway.new":  # an error, and then it is gone
+            rig.run(rig.gateway.desk.run(rig.gateway._save))
+    assert (tmp_path / "gateway.state").is_file()
+    assert ("it is no regular file" in caplog.text) is (name == "gateway.state")
 
 
 # ---- a process

@@ -201,6 +201,23 @@ def test_many_threads_start_spans_while_processors_are_added(
 # ---- behind a SimpleSpanProcessor
 
 
+def test_what_cannot_flush_behind_a_simple_processor_hurts_nobody(
+    provider: TracerProvider, analyzer: Analyzer, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Raises(Kept):
+        def force_flush(self, timeout_millis: int = 30_000) -> bool:
+            raise ValueError("theirs")
+
+    kept = Raises()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    provider.add_span_processor(ContextSpanProcessor(analyzer=analyzer, settings=SETTINGS))
+    chat(provider)
+    assert provider.force_flush() is True
+    assert [role(s) for s in kept.spans] == ["primary"]
+    assert "flushing an exporter failed with ValueError" in caplog.text
+    assert "theirs" not in caplog.text
+
+
 def test_behind_a_simple_processor_another_thread_exports(
     provider: TracerProvider, analyzer: Analyzer
 ) -> None:

@@ -73,5 +73,5 @@ def command(file: str | None, check: bool, **flags: Any) -> None:
     logging.getLogger("otel_ctx").setLevel(logging.INFO)
     try:
         asyncio.run(run(config))
-    except OSError as error:
+    except (OSError, SettingError) as error:
         raise Failure(str(error)) from None

@@ -18,6 +18,7 @@ from typing import Any
 
 import xxhash
 
+from otel_ctx.engine.discreet import part_of_names
 from otel_ctx.engine.texts import Texts
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
@@ -72,7 +73,8 @@ class _Known:
 class Assembler:
     """Turns Raw values into segments. ``count`` counts a text's tokens; ``texts`` keeps the texts."""
 
-    def __init__(self, count: Count, texts: Texts) -> None:
+    def __init__(self, count: Count, texts: Texts, discreet: bool = False) -> None:
+        self._discreet = discreet
         self._count = count
         self._texts = texts
         self._sections: Memo[tuple[str, str, bytes], tuple[Segment, ...]] = Memo(1024)
@@ -244,6 +246,8 @@ class Assembler:
         tokens, method = self._measure(kind, named, text, digest, encoding)
         self._texts.put(digest, text)
         length = max(size, 0) if kind in _MEDIA else len(data)
+        if self._discreet:  # the digest is of what was there
+            role, name, call_id = part_of_names(part)
         return Segment(
             kind, _one(role), _one(name), _one(path), length, tokens, method, digest, marker, call_id
         )

@@ -8,6 +8,7 @@ from otel_ctx import dialects
 from otel_ctx.calls import Told, content_of
 from otel_ctx.context import known_model
 from otel_ctx.engine.assemble import Assembler
+from otel_ctx.engine.discreet import telling_of_names
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.spans import Marks
 from otel_ctx.engine.stored import with_contents
@@ -46,7 +47,8 @@ class Intake:
         self.spans = self.logs = 0
         self._limits = settings.limits
         self._contents = settings.contents
-        self.assembler = Assembler(Counter(settings.tokenizer).count, self.texts)
+        self._discreet = settings.discreet
+        self.assembler = Assembler(Counter(settings.tokenizer).count, self.texts, settings.discreet)
         self.encodings: dict[tuple[str, str], str] = {}
 
     def span(self, span: Span) -> Told | None:
@@ -60,6 +62,7 @@ class Intake:
             self.above.add((span.trace_id, span.parent_id))
         telling = dialects.read(span)
         if telling is not None:
+            telling = self._held(telling)
             if telling.role == "call":
                 self.traced[telling.service] = None
                 if telling.parent_id:
@@ -74,7 +77,7 @@ class Intake:
         """Take a log record in; what it told that was not known before."""
         self.logs += 1
         telling = dialects.read_log(record)
-        return self._hear(telling) if telling is not None else None
+        return self._hear(self._held(telling)) if telling is not None else None
 
     def go_on_from(self, history: Told) -> None:
         """Remember how far a thread has gone, in the place of an earlier history."""
@@ -86,6 +89,9 @@ class Intake:
         for chain in chains:
             out = self.assembler.append(out, chain)
         return out
+
+    def _held(self, telling: Telling) -> Telling:
+        return telling_of_names(telling) if self._discreet else telling
 
     def _hear(self, telling: Telling) -> Told | None:
         key: Key

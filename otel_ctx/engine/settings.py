@@ -14,6 +14,7 @@ class Settings:
     """``text_cap``: characters of segment texts that are kept (None: all);
     ``ignore``: finding kinds left out (``KIND``, or ``KIND:PATH`` at one place);
     ``tokenizer``: the engine that counts (None: the best that is installed); ``rules_override``: TOML over the rules;
+    ``discreet``: what is no name is known by its digest, where a name or an id is meant;
     ``contents``: how what a record only refers to is had (None: it is not)."""
 
     limits: Limits = Limits()
@@ -22,6 +23,7 @@ class Settings:
     tokenizer: str | None = None
     rules_override: str | None = None
     contents: Fetch | None = None
+    discreet: bool = False
 
     def leaves_out(self, finding: Finding) -> bool:
         return finding.kind in self.ignore or f"{finding.kind}:{finding.path}" in self.ignore

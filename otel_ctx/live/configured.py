@@ -39,6 +39,9 @@ class ConfiguredSpanExporter(ContextSpanExporter):
 
     def __init__(self, exporter: str | Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(_downstream(exporter), **options)
+        if exporter is None:
+            behind = entry_point_of(_chosen(None), os.environ)
+            name_once(filter(None, [sent_twice(behind, os.environ)]))
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         if self._analyzer is not None:
@@ -57,6 +60,23 @@ def entry_point_of(name: str, environ: Mapping[str, str]) -> str:
         return name
     said = next((environ[v].strip() for v in _PROTOCOLS if environ.get(v, "").strip()), "grpc")
     return _OTLP.get(said, name)
+
+
+def sent_twice(behind: str, environ: Mapping[str, str]) -> str:
+    """A sentence where ``OTEL_TRACES_EXPORTER`` also names what is ``behind`` otelctx; those of OTLP send to one place."""
+    others = [name for name in exporters(environ) if name != OWN_NAME]
+    known = set(_PACKAGES) if behind in _PACKAGES else {behind}
+    twice = [name for name in others if entry_point_of(name, environ) in known]
+    if not twice or OWN_NAME not in exporters(environ) or environ.get("OTEL_CONFIG_FILE"):
+        return ""
+    return (
+        f"each span is sent twice: OTEL_TRACES_EXPORTER names {twice[0]} beside otelctx, and otelctx passes spans on to "
+        f"{behind} itself. Set OTEL_TRACES_EXPORTER=otelctx"
+    )
+
+
+def exporters(environ: Mapping[str, str]) -> list[str]:
+    return [name.strip() for name in environ.get("OTEL_TRACES_EXPORTER", "").split(",")]
 
 
 def wrong_name(name: str) -> str | None:

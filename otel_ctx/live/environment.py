@@ -11,9 +11,16 @@ from dataclasses import asdict, dataclass, fields
 from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from otel_ctx.live.configured import DEFAULT, OWN_NAME, VARIABLE, entry_point_of, wrong_name
+from otel_ctx.live.configured import (
+    DEFAULT,
+    OWN_NAME,
+    VARIABLE,
+    entry_point_of,
+    exporters,
+    sent_twice,
+    wrong_name,
+)
 from otel_ctx.live.instrumentations import (
     DISABLED,
     GROUP,
@@ -25,6 +32,7 @@ from otel_ctx.live.instrumentations import (
     normal,
 )
 from otel_ctx.live.settings import PREFIX, LiveSettings, resolve
+from otel_ctx.live.urls import HIDDEN, without_secrets
 
 SCHEMA = "otelctx.env/1"
 _HOOKS, _EXPORTERS = "opentelemetry_genai_completion_hook", "opentelemetry_traces_exporter"
@@ -33,7 +41,7 @@ _OURS = {
     _EXPORTERS: "OTEL_TRACES_EXPORTER=otelctx works",
     _HOOKS: f"{HOOK}=otelctx works",
 }
-_HIDDEN = "***"
+_CONFIGURATION = "opentelemetry-configuration"
 
 # Variables that change what is exported or recorded of calls, and what each does.
 _DOES = {
@@ -139,16 +147,13 @@ def _ways(
     off = _switched_off(environ)
     yield _way(
         "instrumentor",
-        off or _no_instrumentor(environ, installed, found),
+        off or _no_instrumentor(environ, installed, found) or _no_set_up(environ, installed),
         "opentelemetry-instrument loads it",
     )
-    names = [name.strip() for name in environ.get("OTEL_TRACES_EXPORTER", "").split(",")]
-    behind = entry_point_of(environ.get(VARIABLE, "").strip() or DEFAULT, environ)
-    why = "" if OWN_NAME in names else "OTEL_TRACES_EXPORTER does not name otelctx"
     yield _way(
         "exporter",
-        off or _missing(found, _EXPORTERS) or why,
-        f"OTEL_TRACES_EXPORTER=otelctx, before {behind}",
+        off or _missing(found, _EXPORTERS) or _no_exporter(environ, points),
+        f"OTEL_TRACES_EXPORTER=otelctx, before {_behind(environ, points)}",
     )
     yield _config_file(environ, installed, off)
     hook = environ.get(HOOK, "").strip()
@@ -187,17 +192,45 @@ def _no_instrumentor(
     return f"{DISABLED}={environ[DISABLED]}" if out & {"*", OWN_NAME} else ""
 
 
+def _no_exporter(environ: Mapping[str, str], points: _Points) -> str:
+    if OWN_NAME not in exporters(environ):
+        return "OTEL_TRACES_EXPORTER does not name otelctx"
+    if environ.get("OTEL_CONFIG_FILE"):
+        return "OTEL_TRACES_EXPORTER is not read: OTEL_CONFIG_FILE sets up OpenTelemetry"
+    behind = _behind(environ, points)
+    return (
+        "" if (_EXPORTERS, behind) in points else f"no span is sent: the exporter {behind} is not installed"
+    )
+
+
+def _behind(environ: Mapping[str, str], points: _Points) -> str:
+    """The exporter behind otelctx: a name that is none of those installed is not used."""
+    name = environ.get(VARIABLE, "").strip()
+    known = name != OWN_NAME and (_EXPORTERS, name) in points
+    return entry_point_of(name if known else DEFAULT, environ)
+
+
+def _no_set_up(environ: Mapping[str, str], installed: Mapping[str, Distribution]) -> str:
+    """Why ``OTEL_CONFIG_FILE`` keeps the SDK from being set up: it raises, and does not go on without the file."""
+    path = environ.get("OTEL_CONFIG_FILE", "")
+    if not path:
+        return ""
+    if _CONFIGURATION not in installed:
+        return f"OTEL_CONFIG_FILE is set, and {_CONFIGURATION} is not installed"
+    try:
+        Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        return f"OTEL_CONFIG_FILE cannot be read ({type(error).__name__})"
+    return ""
+
+
 def _config_file(environ: Mapping[str, str], installed: Mapping[str, Distribution], off: str) -> Way:
     path, name = environ.get("OTEL_CONFIG_FILE", "").strip(), "configuration file"
     if off or not path:
         return Way(name, False, off or "OTEL_CONFIG_FILE is not set")
-    if "opentelemetry-configuration" not in installed:
-        return Way(name, False, "opentelemetry-configuration is not installed")
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        return Way(name, False, f"OTEL_CONFIG_FILE cannot be read ({type(error).__name__})")
-    if not re.search(r"^[^#\n]*\botelctx\b\s*:", text, re.MULTILINE):
+    if why := _no_set_up(environ, installed):
+        return Way(name, False, why)
+    if not re.search(r"^[^#\n]*\botelctx\b\s*:", Path(path).read_text("utf-8"), re.MULTILINE):
         return Way(name, False, "OTEL_CONFIG_FILE does not name otelctx")
     return Way(name, True, "OTEL_CONFIG_FILE names otelctx")
 
@@ -230,27 +263,13 @@ def _variables(environ: Mapping[str, str]) -> Iterable[Variable]:
         elif name in _DOES:
             yield Variable(name, _shown(name, value), _DOES[name])
         elif name.startswith(PREFIX) and name != PREFIX + "DEBUG":
-            yield Variable(name, _HIDDEN, "", "there is no such variable")
+            yield Variable(name, HIDDEN, "", "there is no such variable")
 
 
 def _shown(name: str, value: str) -> str:
     if name.endswith("HEADERS"):
-        return _HIDDEN  # a value may hold what looks like another pair's name
-    return _without_secrets(value) if name.endswith("ENDPOINT") else value
-
-
-def _without_secrets(url: str) -> str:
-    """Without user, password and query; all hidden where it cannot be told what is what."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return _HIDDEN
-    if not parts.scheme or ("@" in url and "@" not in parts.netloc):
-        return _HIDDEN
-    host = f"{parts.hostname or ''}{f':{port}' if port else ''}"
-    kept = f"{_HIDDEN}@{host}" if "@" in parts.netloc else parts.netloc
-    return urlunsplit((parts.scheme, kept, parts.path, _HIDDEN if parts.query else "", ""))
+        return HIDDEN  # a value may hold what looks like another pair's name
+    return without_secrets(value) if name.endswith("ENDPOINT") else value
 
 
 # ---- problems
@@ -272,13 +291,13 @@ def _problems(
         if len(names) > 1 and not environ.get(f"OTEL_PYTHON_{kind.upper()}"):
             chooses = f"OTEL_PYTHON_{kind.upper()}"
             yield f"several {kind}s are installed ({', '.join(names)}), one is taken by chance: {chooses} names it"
-    exporters = [name.strip() for name in environ.get("OTEL_TRACES_EXPORTER", "").split(",")]
-    uses = OWN_NAME in exporters
-    if uses and found[_EXPORTERS]:
-        behind = entry_point_of(environ.get(VARIABLE, "").strip() or DEFAULT, environ)
-        if (_EXPORTERS, behind) not in points:
-            yield f"no span is sent: the exporter {behind} is not installed"
-    if uses and environ.get("OTEL_CONFIG_FILE"):
-        yield "OTEL_TRACES_EXPORTER is not read: OTEL_CONFIG_FILE sets up OpenTelemetry"
+    if why := _no_set_up(environ, installed):
+        yield f"nothing is traced: {why}"
+    if OWN_NAME in exporters(environ) and found[_EXPORTERS]:
+        behind, name = _behind(environ, points), environ.get(VARIABLE, "").strip()
+        if name and entry_point_of(name, environ) != behind:
+            yield f"{VARIABLE} names no exporter that is installed: {behind} is taken in its place"
+        if why := _no_exporter(environ, points) or sent_twice(behind, environ):
+            yield why
     if environ.get(HOOK, "").strip() == OWN_NAME and not any(each.hook and each.loads for each in known):
         yield f"{HOOK} is set, and no instrumentation here calls a hook"

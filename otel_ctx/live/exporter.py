@@ -168,10 +168,12 @@ class DeferredExporter(SpanExporter):
         self._batches.shutdown()  # type: ignore[no-untyped-call]
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return (
-            self._batches.force_flush(timeout_millis)
-            and self.exporter.force_flush(timeout_millis) is not False
-        )
+        flushed = self._batches.force_flush(timeout_millis)
+        try:
+            return self.exporter.force_flush(timeout_millis) is not False and flushed
+        except Exception as error:  # a SimpleSpanProcessor would not have called it
+            survive(error, "flushing an exporter", "its spans have been given to it")
+            return flushed
 
     def __getattr__(self, name: str) -> Any:
         if name == "exporter":

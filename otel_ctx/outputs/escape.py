@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from otel_ctx.names import cells as cells
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Letters and marks by their category, but drawn by no terminal: they would hide in an excerpt.
@@ -35,14 +36,3 @@ def _visible(char: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def cells(text: str) -> int:
-    """Columns that an escaped text takes in a terminal."""
-    return len(text) if text.isascii() else sum(map(_cell, text))
-
-
-def _cell(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

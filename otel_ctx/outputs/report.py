@@ -24,9 +24,10 @@ from otel_ctx.model import (
     Savings,
     Segment,
 )
+from otel_ctx.names import is_word
 from otel_ctx.outputs.escape import can_be_seen
 from otel_ctx.outputs.views.kinds import reconcile
-from otel_ctx.outputs.views.names import held_back, is_word, name_of
+from otel_ctx.outputs.views.names import held_back, name_of
 from otel_ctx.outputs.views.totals import rounded_usd, totals
 
 SCHEMA = "otelctx.report/1"

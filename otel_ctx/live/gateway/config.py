@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from otel_ctx.errors import SettingError
 from otel_ctx.live.gateway.config_file import Given
 from otel_ctx.live.gateway.forwards import Forward, forwards
+from otel_ctx.live.gateway.tls import client_context, server_context
 from otel_ctx.live.gateway.values import (
     Address,
     a_file,
@@ -180,16 +182,22 @@ def _check(config: GatewayConfig) -> None:
         raise SettingError("forward: two have the same name")
     if config.grpc is None and config.http is None:
         raise SettingError("grpc and http are both off: there is nothing to receive on")
-    ports = [a for a in (config.grpc, config.http, config.admin) if a is not None and a.port]
-    if len(set(ports)) < len(ports):
-        raise SettingError(f"{ports[0]} is there twice: each needs a port of its own")
+    own = [a for a in (config.grpc, config.http, config.admin) if a is not None]
+    for one, other in combinations(own, 2):
+        if one.meets(other):
+            raise SettingError(f"the port of {one} is there twice: each needs a port of its own")
     for to in config.forward:
-        if {to.target.replace("localhost", "127.0.0.1")} & {str(a) for a in ports[:2]}:
+        if any(to.address.meets(a) for a in own):
             raise SettingError(f"forward: {to.url} is the gateway itself")
     if bool(config.cert_file) != bool(config.key_file):
         raise SettingError("cert_file and key_file go together")
     if config.client_ca_file and not config.cert_file:
         raise SettingError("client_ca_file needs cert_file and key_file")
+    if config.tls:
+        server_context(config.cert_file, config.key_file, config.client_ca_file)
+    for to in config.forward:
+        if to.ca_file or to.cert_file:
+            client_context(to.ca_file, to.cert_file, to.key_file)
     if config.max_in_flight_bytes < config.max_request_bytes:
         raise SettingError("max_in_flight_bytes must not be less than max_request_bytes")
     if not (config.token or config.client_ca_file or config.open):

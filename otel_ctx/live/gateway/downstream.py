@@ -4,7 +4,6 @@ acknowledged, and tries again."""
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +14,7 @@ import grpc.aio
 from otel_ctx.live.gateway.answers import LATE, Answer, later, of_grpc, of_http
 from otel_ctx.live.gateway.forwards import Forward
 from otel_ctx.live.gateway.signals import Signal
+from otel_ctx.live.gateway.tls import client_context
 
 if TYPE_CHECKING:
     import httpx
@@ -74,7 +74,7 @@ class HttpDownstream:
         self._gzip = to.compression == "gzip"
         self._timeout = to.timeout
         self._client: httpx.AsyncClient = httpx.AsyncClient(
-            verify=_context(to) if to.tls else False,
+            verify=client_context(to.ca_file, to.cert_file, to.key_file) if to.tls else False,
             timeout=httpx.Timeout(to.timeout, pool=to.timeout),
             limits=httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30),
             trust_env=False,
@@ -120,13 +120,6 @@ async def _read(response: httpx.Response) -> bytes:
     except httpx.DecodingError:
         return b""
     return read
-
-
-def _context(to: Forward) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=to.ca_file or None)
-    if to.cert_file:
-        context.load_cert_chain(to.cert_file, to.key_file or None)
-    return context
 
 
 def _content(path: str) -> bytes | None:

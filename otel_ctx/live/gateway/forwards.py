@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from otel_ctx.errors import SettingError
-from otel_ctx.live.gateway.values import a_file, a_text, compression, headers, of_bytes, seconds
+from otel_ctx.live.gateway.values import Address, a_file, a_text, compression, headers, of_bytes, seconds
+from otel_ctx.live.urls import without_secrets
 
 _GRPC_LIMIT = 4_000_000  # bytes: what a receiver of default settings takes, and a little less
 
@@ -39,6 +40,11 @@ class Forward:
     def target(self) -> str:
         return urlsplit(self.url).netloc
 
+    @property
+    def address(self) -> Address:
+        split = urlsplit(self.url)
+        return Address(split.hostname or "", split.port or (443 if self.tls else 80))
+
 
 _FORWARD: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "url": (a_text, "a URL"),
@@ -56,15 +62,23 @@ _FORWARD: Mapping[str, tuple[Callable[[Any], Any], str]] = {
 def _url(text: str) -> str:
     if "://" not in text:
         text = f"grpc://{text}"
-    split = urlsplit(text)
+    split, told = urlsplit(text), repr(without_secrets(text))
+    try:
+        port = split.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise SettingError("forward: the port of a URL must be a number from 1 to 65535")
     if split.scheme not in ("grpc", "grpcs", "http", "https") or not split.hostname or split.username:
         raise SettingError(
-            f"forward: {text!r} is no receiver: grpc://HOST:PORT, grpcs://, http:// or https:// is"
+            f"forward: {told} is no receiver: grpc://HOST:PORT, grpcs://, http:// or https:// is"
         )
-    if split.scheme.startswith("grpc") and (split.path.strip("/") or split.port is None):
-        raise SettingError(f"forward: {text!r} must be HOST:PORT, without a path")
+    if "?" in text or "#" in text:
+        raise SettingError(f"forward: {told} must be without what follows ? or #: a key is sent in headers")
+    if split.scheme.startswith("grpc") and (split.path.strip("/") or port is None):
+        raise SettingError(f"forward: {told} must be HOST:PORT, without a path")
     if split.path.rstrip("/").endswith(("/v1/traces", "/v1/logs", "/v1/metrics")):
-        raise SettingError(f"forward: {text!r} must be without /v1/…: it is added for each signal")
+        raise SettingError(f"forward: {told} must be without /v1/…: it is added for each signal")
     return text
 
 

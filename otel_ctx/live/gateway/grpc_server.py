@@ -52,7 +52,12 @@ class GrpcReceiver:
         except RuntimeError:
             port = 0
         if not port:
-            raise OSError(f"{address} cannot be listened on: is it in use?")
+            why = (
+                "is it in use, or does gRPC not take cert_file and key_file?"
+                if config.tls
+                else "is it in use?"
+            )
+            raise OSError(f"{address} cannot be listened on: {why}")
         return int(port)
 
     async def start(self) -> None:

@@ -149,8 +149,8 @@ class Gateway:
                     server.should_exit = True
                 if self._grpc is not None:
                     await self._grpc.stop(config.drain_timeout)
-                for _, task in self._servers:
-                    await task
+                if self._servers:
+                    await asyncio.wait([task for _, task in self._servers])
                 await self.relay.finish()
         for task in self._ticking:
             task.cancel()
@@ -160,11 +160,22 @@ class Gateway:
         await self.relay.close()
         if self._admin is not None:
             self._admin[0].should_exit = True
-            await self._admin[1]
+            await asyncio.wait([self._admin[1]])
         self.desk.stop()
         if self._store is not None:
             self._store.close()
         self._provider.shutdown()
+
+    async def failed(self) -> OSError:
+        """Waits until a server ends that was not told to: what has ended it."""
+        serving = {task: "http" for _, task in self._servers}
+        if self._admin is not None:
+            serving[self._admin[1]] = "admin"
+        if not serving:
+            await asyncio.Event().wait()
+        done, _ = await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
+        task = done.pop()
+        return _ended(serving[task], task)
 
     # ---- inside
 
@@ -176,8 +187,11 @@ class Gateway:
         connections = self.config.max_connections if name == "http" else _OBSERVERS
         server = http_server.http_server(app, self.config, tls, connections)
         task = asyncio.create_task(server.serve([listening]))
+        task.add_done_callback(lambda _: _close(server, listening))
         while not server.started and not task.done():
             await asyncio.sleep(0.005)
+        if task.done():
+            raise _ended(name, task)
         return server, task
 
     async def _tick(self) -> None:
@@ -252,7 +266,7 @@ def new_engine(config: GatewayConfig, tenants: int) -> LiveEngine:
     """All tenants together remember what one may."""
     share = max(min(_LEAST, config.analysis.conversations), config.analysis.conversations // tenants)
     characters = config.analysis.kept_characters // tenants
-    return LiveEngine(replace(config.analysis.engine(), text_cap=characters), share)
+    return LiveEngine(replace(config.analysis.engine(), text_cap=characters, discreet=True), share)
 
 
 def _listen(address: Address) -> socket.socket:
@@ -269,6 +283,21 @@ def _listen(address: Address) -> socket.socket:
     return listening
 
 
+def _close(server: http_server.HttpServer, listening: socket.socket) -> None:
+    """A server that failed leaves its door open."""
+    for door in getattr(server, "servers", ()):
+        door.close()
+    listening.close()
+
+
+def _ended(name: str, task: asyncio.Task[None]) -> OSError:
+    error = task.exception()
+    why = (
+        getattr(error, "strerror", None) or type(error).__name__ if error is not None else "without an error"
+    )
+    return OSError(f"{name}: the server has ended ({why})")
+
+
 def lines(gateway: Gateway) -> Mapping[str, str]:
     """What was started, in words."""
     config, ports = gateway.config, gateway.ports
@@ -281,7 +310,7 @@ def lines(gateway: Gateway) -> Mapping[str, str]:
 
 
 async def run(config: GatewayConfig) -> None:
-    """Until SIGTERM or SIGINT."""
+    """Until SIGTERM or SIGINT. OSError where it cannot start, or where a server of it ends by itself."""
     gateway = Gateway(config)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -296,7 +325,14 @@ async def run(config: GatewayConfig) -> None:
         ", ".join(to.url for to in config.forward),
         f"/metrics on {listening['admin']}" if "admin" in listening else "no /metrics",
     )
-    await ended.wait()
+    failing = asyncio.create_task(gateway.failed())
+    stopping = asyncio.create_task(ended.wait())
+    await asyncio.wait((failing, stopping), return_when=asyncio.FIRST_COMPLETED)
+    failure = None if stopping.done() else failing.result()
+    failing.cancel()
+    stopping.cancel()
     _log.info("otelctx gateway: stops, and finishes what it has taken in")
     await gateway.stop()
+    if failure is not None:
+        raise failure
     _log.info("otelctx gateway: stopped")

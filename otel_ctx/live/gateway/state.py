@@ -13,6 +13,7 @@ import json
 import os
 import pickle
 import re
+import stat
 import time
 import zlib
 from collections import OrderedDict, deque
@@ -46,6 +47,7 @@ _PLAIN: Mapping[tuple[str, str], Any] = {
     ("array", "_array_reconstructor"): array._array_reconstructor,  # type: ignore[attr-defined]
 }
 _WORD = re.compile(r"[\w.:/-]{1,80}")
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # where a pipe stands, an error and no wait
 _LONGEST = 4 << 30  # bytes, unpacked
 
 Outside = Mapping[str, object]
@@ -74,7 +76,7 @@ class Store:
         """All of it or nothing. Raises OSError."""
         new = self.path.with_suffix(".new")
         try:
-            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _AT_ONCE, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(packed)
                 file.flush()
@@ -88,6 +90,11 @@ class Store:
     def load(self) -> bytes | None:
         """StateError where what is there is no file that can be read."""
         try:
+            mode = self.path.stat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(
+                mode
+            ):  # to open a pipe is to wait for who writes to it
+                raise StateError("it is no regular file")
             return self.path.read_bytes()
         except FileNotFoundError:
             return None

@@ -13,6 +13,8 @@ _TIMES = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _OFF = ("off", "none", "")
 _KEY = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
+_EVERYWHERE, _HERE = {"0.0.0.0", "::"}, {"localhost", "127.0.0.1", "::1"}
+
 
 class Address(NamedTuple):
     host: str
@@ -29,6 +31,15 @@ class Address(NamedTuple):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    def meets(self, other: Address) -> bool:
+        """Whether what is sent to the one may arrive at the other, as far as that is seen without asking a name server."""
+        if self.port != other.port or not self.port:
+            return False
+        hosts = {self.host.lower(), other.host.lower()}
+        if hosts & _EVERYWHERE:
+            return all(a.is_loopback or a.host in _EVERYWHERE for a in (self, other))
+        return len(hosts) == 1 or ("localhost" in hosts and hosts <= _HERE)
 
 
 def address(value: Any) -> Address | None:

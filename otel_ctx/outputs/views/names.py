@@ -1,47 +1,32 @@
 """Names out of telemetry where no prompt text may be shown: what is no name is shown as a digest.
 
-A framework may put a task or a question where a name is meant. A name is short, stands on one line and is of few words; and
-no long run of it is found in a text that was seen, unless it is written as identifiers are.
+A framework may put a task or a question where a name is meant. A name has the form of one (``otel_ctx.names``); and no
+long run of it is found in a text that was seen, unless it is written as identifiers are.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
-from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
 from otel_ctx.model import Analysis, Call, Conversation
-from otel_ctx.outputs.escape import cells
+from otel_ctx.names import cells, digest_of, is_identifier, is_name, is_word
 
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_.:/@+-]+")  # of models, packages, hosts, files
-_TOOL = re.compile(
-    r"[\w.:/-]{1,80}"
-)  # what providers take as the name of a tool, and what a type of an error looks like
-_LONGEST_IDENTIFIER = 200  # characters: Bedrock's profiles have ARNs
-_BREAK = re.compile(
-    "[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]"
-)  # text has them; what else cannot be seen is escaped
-_LONGEST, _WORDS = 64, 8  # columns and words of any other name
 _RUN = 32  # columns: what is as long and stands in a prompt too was taken from it
 _FIELDS = ("service", "agent", "operation", "provider", "platform", "model", "scope", "scope_version")
 
 
 def name_of(name: str, with_text: bool = False) -> str:
     """A tool's name. Providers take but one word: what has not the form of one may be prompt text that strayed."""
-    return name if not name or with_text or is_word(name) else _digest(name)
-
-
-def is_word(value: str) -> bool:
-    return _TOOL.fullmatch(value) is not None
+    return name if not name or with_text or is_word(name) else digest_of(name)
 
 
 def shown(name: str) -> str:
     """Any other name, by its form."""
-    return name if not name or _is_name(name) else _digest(name)
+    return name if not name or is_name(name) else digest_of(name)
 
 
 def held_back(analysis: Analysis) -> Analysis:
@@ -96,18 +81,12 @@ def _digests(analysis: Analysis) -> Mapping[str, str]:
     told.update(s.scope for r in analysis.readings for s in r.call.spans)
     told.update(v for library in analysis.libraries for v in (library.scope, library.version))
     told.discard("")
-    found = {name for name in told if not _is_name(name)}
-    doubtful = {name for name in told - found if cells(name) >= _RUN and _IDENTIFIER.fullmatch(name) is None}
+    found = {name for name in told if not is_name(name)}
+    doubtful = {name for name in told - found if cells(name) >= _RUN and not is_identifier(name)}
     if doubtful:
         for text in _texts(analysis):
             found.update(name for name in doubtful if name in text)
-    return {name: _digest(name) for name in sorted(found, key=lambda name: (-len(name), name))}
-
-
-def _is_name(value: str) -> bool:
-    if _IDENTIFIER.fullmatch(value):
-        return len(value) <= _LONGEST_IDENTIFIER
-    return _BREAK.search(value) is None and cells(value) <= _LONGEST and len(value.split()) <= _WORDS
+    return {name: digest_of(name) for name in sorted(found, key=lambda name: (-len(name), name))}
 
 
 def _texts(analysis: Analysis) -> Iterator[str]:
@@ -121,7 +100,3 @@ def _texts(analysis: Analysis) -> Iterator[str]:
 
 def _distinct(values: Iterable[str]) -> Iterable[str]:
     return dict.fromkeys(values)
-
-
-def _digest(value: str) -> str:
-    return f"(no name {blake2b(value.encode('utf-8', 'replace'), digest_size=4).hexdigest()})"
