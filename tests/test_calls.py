@@ -461,6 +461,84 @@ def test_a_step_whose_request_is_not_there_stands_for_itself() -> None:
     assert len(calls([step(1, LOOP, "Soon.", 0), other, later])) == 3
 
 
+# ---- parent ids that were lost
+
+
+def without_parents(spans: Iterable[Span]) -> list[list[Span]]:
+    """The same spans with no parent ids, and with such as lead nowhere."""
+    absent = [replace(s, parent_id="") for s in spans]
+    nowhere = [replace(s, parent_id=f"{0xDEAD0000 + i:016x}") for i, s in enumerate(absent)]
+    return [absent, nowhere]
+
+
+def test_a_sum_without_parent_ids_is_not_counted_again() -> None:
+    numbers = (
+        (14_426, 771),
+        (14_000, 771),
+        (50_000, 2_000),
+    )  # the sum, another, one of the agent's whole life
+    for spans in (s for n in numbers for s in without_parents(f01(n, *f01_children()))):
+        for order in in_any_order(spans):
+            found = calls(order)
+            assert [(c.usage.input, c.usage.output) for c in found] == [(6900, 300), (7526, 471)]
+            assert all((1, "aggregate") in roles(c) for c in found)
+            assert {c.agent for c in found} == {"shop"}
+
+
+def test_a_call_with_the_exact_sum_of_those_in_it_is_none() -> None:
+    inner = [span(2, at=1, tokens=(60, 4)), span(3, at=4, tokens=(90, 5))]
+    for spans in without_parents([span(1, length=9, tokens=(150, 9)), *inner]):
+        for order in in_any_order(spans):
+            assert [c.usage.input for c in calls(order)] == [60, 90]
+    for spans in without_parents([span(1, length=9, tokens=(151, 9)), *inner]):
+        assert sorted(c.usage.input or 0 for c in calls(spans)) == [60, 90, 151]
+
+
+def test_sums_of_wrappers_without_parent_ids_count_their_calls_once() -> None:
+    answered = {"gen_ai.response.model": "gpt-4o-2024-08-06"}
+    spans = [
+        span(1, length=20, operation="invoke_agent", tokens=(150, 9)),
+        span(2, at=1, length=18, operation="invoke_agent", tokens=(150, 9)),
+        span(3, at=2, length=3, tokens=(60, 4)),
+        span(4, at=2, length=3, tokens=(60, 4), **answered),
+        span(5, at=6, length=3, tokens=(90, 5)),
+        span(6, at=6, length=3, tokens=(90, 5), **answered),
+        span(7, trace=2, at=7, tokens=(30, 3)),  # of another trace
+    ]
+    for lost in without_parents(spans):
+        assert [c.usage.input for c in calls(lost)] == [60, 90, 30]
+
+
+def test_a_call_that_repeats_the_first_or_the_last_of_those_in_it_is_none() -> None:
+    inner = [span(2, at=1, tokens=(60, 4), scope=SDK), span(3, at=4, tokens=(90, 5), scope=SDK)]
+    for numbers in ((60, 4), (90, 5)):
+        for spans in without_parents([span(1, length=9, tokens=numbers), *inner]):
+            assert [c.usage.input for c in calls(spans)] == [60, 90]
+
+
+def test_two_of_one_kind_at_one_time_are_two_calls_without_parent_ids_too() -> None:
+    for spans in without_parents(
+        [
+            span(2, length=2, messages=[said("user", "look it up")], tokens=(90, 7)),
+            span(3, at=0.1, length=1.8, messages=[said("user", "look it up")], tokens=(90, 7)),
+        ]
+    ):
+        for order in in_any_order(spans):
+            assert len(calls(order)) == 2
+
+
+def test_a_parent_that_is_there_is_believed_whatever_else_was_open() -> None:
+    spans = [
+        span(9, length=20, operation="invoke_agent", tokens=(150, 9)),
+        span(
+            1, parent=9, at=1, length=9, operation="invoke_agent", tokens=(60, 4)
+        ),  # its calls have not come
+        span(2, parent=9, at=2, tokens=(90, 5)),
+    ]
+    for order in in_any_order(spans):
+        assert [c.usage.input for c in calls(order)] == [60, 90]
+
+
 # ---- never one
 
 

@@ -63,7 +63,7 @@ def group(
         inner = [t for i in inside[outer_id] for t in wrappers.get(i.id, (i,))]
         requests = {find(t.id) for t in inner}
         others = requests - {find(outer_id)}
-        if len(requests) == 1 and others and _may_be_same(outer, inner[0], usage):
+        if len(requests) == 1 and others and may_be_same(outer, inner[0], usage):
             join(outer_id, inner[0].id)
         elif find(outer_id) not in requests and (len(others) > 1 or outer.telling.guess):
             wrappers[outer_id] = inner  # a guess gives way to what is told below it
@@ -86,10 +86,14 @@ def outer_first(t: Told) -> tuple[int, int, str]:
 
 def _height(t: Telling, parents: Mapping[tuple[str, str], str]) -> int:
     """How many spans are known to stand above this one."""
-    span, steps = t.parent_id, 0
+    span, steps = _parent(t, parents), 0
     while span and steps < HIGHEST:
         span, steps = parents.get((t.trace_id, span), ""), steps + 1
     return steps
+
+
+def _parent(t: Telling, parents: Mapping[tuple[str, str], str]) -> str:
+    return parents.get((t.trace_id, t.span_id)) or t.parent_id
 
 
 def _one_response(one: Told, other: Told) -> bool:
@@ -105,7 +109,7 @@ def _one_response(one: Told, other: Told) -> bool:
 
 def nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[str, Told]) -> str | None:
     """The nearest ancestor that is one of ``among``."""
-    span, steps = t.parent_id, 0
+    span, steps = _parent(t, parents), 0
     while span and steps < HIGHEST:
         key = f"{t.trace_id}:{span}"
         if key in among:
@@ -114,7 +118,7 @@ def nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[s
     return None
 
 
-def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
+def may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
     """Could a call span inside another call span tell of the same request?"""
     if other_ids(outer.telling, inner.telling):
         return False
