@@ -740,6 +740,34 @@ def test_one_record_a_message_makes_one_prompt_in_the_order_of_their_times() -> 
         assert [analysis.text(s.digest) for s in reading.call.answer] == ["see you"]
 
 
+def numbers_logged(at: float, output: int, read: int) -> LogRecord:
+    """An event of a request under the span around it, its input without the cached tokens."""
+    figures = {"input_tokens": "3", "output_tokens": str(output), "cache_read_tokens": str(read)}
+    record = details(9, at, scope="com.anthropic.claude_code", **{"event.name": "api_request"})
+    return replace(
+        record, attributes=record.attributes | figures | {"event.sequence": "1", "session.id": "s1"}
+    )
+
+
+@pytest.mark.parametrize("skew", [0, 0.9, 3, -3, 3600])
+def test_events_under_the_span_around_a_request_find_it_though_their_clock_is_another(skew: float) -> None:
+    spans = [span(9, length=9, operation="invoke_agent")]
+    logs = []
+    for i, (output, read) in enumerate(((20, 0), (20, 900), (30, 950), (30, 950))):
+        cached = {"gen_ai.usage.cache_read.input_tokens": read}
+        spans.append(
+            span(i + 1, parent=9, at=i + 0.1, length=0.8, scope=SDK, tokens=(read + 3, output), **cached)
+        )
+        logs.append(numbers_logged(i + 0.9 + skew, output, read))
+    for records in (logs, logs[::-1]):
+        found = calls(spans, records)
+        assert [(c.usage.input, c.usage.output) for c in found] == [(3, 20), (903, 20), (953, 30), (953, 30)]
+    found = calls(
+        spans, [*logs, numbers_logged(20, 31, 950)]
+    )  # of no request here: none is given its numbers
+    assert [c.usage.output for c in found] == [20, 20, 30, 30]
+
+
 def test_records_that_are_delivered_twice_count_once_even_at_one_time() -> None:
     logs = [
         message(1, 0.1, "gen_ai.user.message", {"content": text})
