@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from otel_ctx.calls.beside import CLOSE_NS, SAME_ID_NS, apart, beside_spans, other_ids
+from otel_ctx.calls.beside import CLOSE_NS, SAME_ID_NS, apart, beside_spans, one_model, other_ids
 from otel_ctx.calls.told import Told
 from otel_ctx.model import KIND_INDEX, Telling, Usage
-from otel_ctx.rules import normalise_model_id
 from otel_ctx.usage import agree
 
 HIGHEST = 64  # spans that are looked at above one
@@ -135,17 +134,11 @@ def _same_words(outer: Told, inner: Told) -> bool:
     """One prompt, told by two instrumentations, one inside the other: the numbers may differ a little."""
     a, b = outer.telling, inner.telling
     inside = a.start_unix_nano <= b.start_unix_nano and b.end_unix_nano <= a.end_unix_nano + CLOSE_NS
-    return inside and a.scope != b.scope and _one_model(a, b) and _equal_messages(outer, inner)
+    return inside and a.scope != b.scope and one_model(a, b) and _equal_messages(outer, inner)
 
 
 def _equal_messages(a: Told, b: Told) -> bool:
     return bool(a.messages.key) and a.messages.key == b.messages.key
-
-
-def _one_model(a: Telling, b: Telling) -> bool:
-    """Nothing says that two models answered."""
-    mine, theirs = ({normalise_model_id(m) for m in (t.request_model, t.response_model) if m} for t in (a, b))
-    return not mine or not theirs or not mine.isdisjoint(theirs)
 
 
 def _join_nodes(calls: list[Told], join: Callable[[str, str], None]) -> None:
@@ -172,7 +165,7 @@ def _is_around(step: Telling, call: Telling) -> bool:
         and step.start_unix_nano <= call.start_unix_nano
         and call.end_unix_nano <= step.end_unix_nano
         and not other_ids(step, call)
-        and _one_model(step, call)
+        and one_model(step, call)
     )
 
 
@@ -246,7 +239,7 @@ def _two_clothes(a: Told, b: Told) -> bool:
         return False
     if x.trace_id == y.trace_id and x.parent_id != y.parent_id:
         return False  # inside one trace the tree decides
-    if other_ids(x, y) or not _one_model(x, y) or (x.service and y.service and x.service != y.service):
+    if other_ids(x, y) or not one_model(x, y) or (x.service and y.service and x.service != y.service):
         return False
     outer, inner = (x, y) if x.start_unix_nano <= y.start_unix_nano else (y, x)
     return inner.end_unix_nano <= outer.end_unix_nano + CLOSE_NS
