@@ -493,6 +493,84 @@ def test_a_step_whose_request_is_not_there_stands_for_itself() -> None:
     assert len(calls([step(1, LOOP, "Soon.", 0), other, later])) == 3
 
 
+# ---- parent ids that were lost
+
+
+def without_parents(spans: Iterable[Span]) -> list[list[Span]]:
+    """The same spans with no parent ids, and with such as lead nowhere."""
+    absent = [replace(s, parent_id="") for s in spans]
+    nowhere = [replace(s, parent_id=f"{0xDEAD0000 + i:016x}") for i, s in enumerate(absent)]
+    return [absent, nowhere]
+
+
+def test_a_sum_without_parent_ids_is_not_counted_again() -> None:
+    numbers = (
+        (14_426, 771),
+        (14_000, 771),
+        (50_000, 2_000),
+    )  # the sum, another, one of the agent's whole life
+    for spans in (s for n in numbers for s in without_parents(f01(n, *f01_children()))):
+        for order in in_any_order(spans):
+            found = calls(order)
+            assert [(c.usage.input, c.usage.output) for c in found] == [(6900, 300), (7526, 471)]
+            assert all((1, "aggregate") in roles(c) for c in found)
+            assert {c.agent for c in found} == {"shop"}
+
+
+def test_a_call_with_the_exact_sum_of_those_in_it_is_none() -> None:
+    inner = [span(2, at=1, tokens=(60, 4)), span(3, at=4, tokens=(90, 5))]
+    for spans in without_parents([span(1, length=9, tokens=(150, 9)), *inner]):
+        for order in in_any_order(spans):
+            assert [c.usage.input for c in calls(order)] == [60, 90]
+    for spans in without_parents([span(1, length=9, tokens=(151, 9)), *inner]):
+        assert sorted(c.usage.input or 0 for c in calls(spans)) == [60, 90, 151]
+
+
+def test_sums_of_wrappers_without_parent_ids_count_their_calls_once() -> None:
+    answered = {"gen_ai.response.model": "gpt-4o-2024-08-06"}
+    spans = [
+        span(1, length=20, operation="invoke_agent", tokens=(150, 9)),
+        span(2, at=1, length=18, operation="invoke_agent", tokens=(150, 9)),
+        span(3, at=2, length=3, tokens=(60, 4)),
+        span(4, at=2, length=3, tokens=(60, 4), **answered),
+        span(5, at=6, length=3, tokens=(90, 5)),
+        span(6, at=6, length=3, tokens=(90, 5), **answered),
+        span(7, trace=2, at=7, tokens=(30, 3)),  # of another trace
+    ]
+    for lost in without_parents(spans):
+        assert [c.usage.input for c in calls(lost)] == [60, 90, 30]
+
+
+def test_a_call_that_repeats_the_first_or_the_last_of_those_in_it_is_none() -> None:
+    inner = [span(2, at=1, tokens=(60, 4), scope=SDK), span(3, at=4, tokens=(90, 5), scope=SDK)]
+    for numbers in ((60, 4), (90, 5)):
+        for spans in without_parents([span(1, length=9, tokens=numbers), *inner]):
+            assert [c.usage.input for c in calls(spans)] == [60, 90]
+
+
+def test_two_of_one_kind_at_one_time_are_two_calls_without_parent_ids_too() -> None:
+    for spans in without_parents(
+        [
+            span(2, length=2, messages=[said("user", "look it up")], tokens=(90, 7)),
+            span(3, at=0.1, length=1.8, messages=[said("user", "look it up")], tokens=(90, 7)),
+        ]
+    ):
+        for order in in_any_order(spans):
+            assert len(calls(order)) == 2
+
+
+def test_a_parent_that_is_there_is_believed_whatever_else_was_open() -> None:
+    spans = [
+        span(9, length=20, operation="invoke_agent", tokens=(150, 9)),
+        span(
+            1, parent=9, at=1, length=9, operation="invoke_agent", tokens=(60, 4)
+        ),  # its calls have not come
+        span(2, parent=9, at=2, tokens=(90, 5)),
+    ]
+    for order in in_any_order(spans):
+        assert [c.usage.input for c in calls(order)] == [60, 90]
+
+
 # ---- never one
 
 
@@ -692,6 +770,34 @@ def test_one_record_a_message_makes_one_prompt_in_the_order_of_their_times() -> 
         assert texts(analysis, reading) == ["be kind", "hi", "hello", "bye"]
         assert [s.path for s in reading.call.prompt] == [f"messages[{i}].parts[0]" for i in range(4)]
         assert [analysis.text(s.digest) for s in reading.call.answer] == ["see you"]
+
+
+def numbers_logged(at: float, output: int, read: int) -> LogRecord:
+    """An event of a request under the span around it, its input without the cached tokens."""
+    figures = {"input_tokens": "3", "output_tokens": str(output), "cache_read_tokens": str(read)}
+    record = details(9, at, scope="com.anthropic.claude_code", **{"event.name": "api_request"})
+    return replace(
+        record, attributes=record.attributes | figures | {"event.sequence": "1", "session.id": "s1"}
+    )
+
+
+@pytest.mark.parametrize("skew", [0, 0.9, 3, -3, 3600])
+def test_events_under_the_span_around_a_request_find_it_though_their_clock_is_another(skew: float) -> None:
+    spans = [span(9, length=9, operation="invoke_agent")]
+    logs = []
+    for i, (output, read) in enumerate(((20, 0), (20, 900), (30, 950), (30, 950))):
+        cached = {"gen_ai.usage.cache_read.input_tokens": read}
+        spans.append(
+            span(i + 1, parent=9, at=i + 0.1, length=0.8, scope=SDK, tokens=(read + 3, output), **cached)
+        )
+        logs.append(numbers_logged(i + 0.9 + skew, output, read))
+    for records in (logs, logs[::-1]):
+        found = calls(spans, records)
+        assert [(c.usage.input, c.usage.output) for c in found] == [(3, 20), (903, 20), (953, 30), (953, 30)]
+    found = calls(
+        spans, [*logs, numbers_logged(20, 31, 950)]
+    )  # of no request here: none is given its numbers
+    assert [c.usage.output for c in found] == [20, 20, 30, 30]
 
 
 def test_records_that_are_delivered_twice_count_once_even_at_one_time() -> None:

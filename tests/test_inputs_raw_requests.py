@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,27 @@ def test_a_log_beside_the_spans_of_the_same_requests_counts_nothing_twice(case: 
     assert len(analysis.readings) == 8
     assert all(len([s for s in c.spans if s.role != "aggregate"]) == 2 for c in calls(analysis))
     assert "double_instrumentation" not in {f.kind for f in analysis.findings}
+
+
+@pytest.mark.parametrize("skew", [0, SECOND, -SECOND])
+def test_a_log_beside_spans_without_prompts_counts_nothing_twice(skew: int) -> None:
+    """Numbers tell which span is whose, whatever the two clocks say; those that no span tells of are more."""
+    case = CORPUS / "oi-anthropic"
+    engine = Engine()
+    numbers = ("llm.token_count.", "llm.model_name", "llm.provider", "openinference.span.kind")
+    for records in read([case / "traces.jsonl.gz"]):
+        for span in records.spans:
+            told = {k: v for k, v in span.attributes.items() if k.startswith(numbers)}
+            start, end = span.start_unix_nano + skew, span.end_unix_nano + skew
+            engine.feed([replace(span, attributes=told, start_unix_nano=start, end_unix_nano=end)])
+    for records in read([case / "requests.jsonl.gz"]):
+        engine.feed(records.spans)
+        for span in records.spans:
+            start, end = span.start_unix_nano + 60 * SECOND, span.end_unix_nano + 60 * SECOND
+            engine.feed([replace(span, trace_id="another log", start_unix_nano=start, end_unix_nano=end)])
+    told = calls(engine.close())
+    assert [len(c.spans) for c in told] == [2] * 8 + [1] * 8
+    assert all(c.completeness.status == "full" for c in told)
 
 
 def test_an_attempt_that_failed_is_no_part_of_the_span_of_the_retry(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from itertools import chain
 
 from otel_ctx.calls.told import Told
 from otel_ctx.model import Telling, Usage
+from otel_ctx.rules import normalise_model_id
 from otel_ctx.usage import agree
 
 CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
 SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
+_LOOKED_AT = 64  # spans with the same numbers
 
 
 def beside_spans(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
@@ -34,6 +36,12 @@ def apart(a: Telling, b: Telling) -> int:
 
 def other_ids(a: Telling, b: Telling) -> bool:
     return bool(a.response_id) and bool(b.response_id) and a.response_id != b.response_id
+
+
+def one_model(a: Telling, b: Telling) -> bool:
+    """Nothing says that two models answered."""
+    mine, theirs = ({normalise_model_id(m) for m in (t.request_model, t.response_model) if m} for t in (a, b))
+    return not mine or not theirs or not mine.isdisjoint(theirs)
 
 
 def _accounted(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
@@ -93,18 +101,43 @@ def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
 
 def _logged(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
     """Requests in a log beside spans of the same requests: the same prompt at the same time, with no other numbers. Bodies
-    that agents leave in files have no time: a span with that prompt tells it."""
+    that agents leave in files have no time: a span with that prompt tells it. Of spans that tell no prompt, the nearest
+    with the same numbers."""
     spans: dict[bytes, list[Told]] = defaultdict(list)
+    numbered: dict[tuple[int | None, int | None], list[Told]] = defaultdict(list)
     for t in calls:
         if t.telling.record == "span" and t.messages.key:
             spans[t.messages.key].append(t)
+        elif t.telling.record == "span" and None not in _sizes(usage[t.id]):
+            numbered[_sizes(usage[t.id])].append(t)
     for t in calls:
         if t.telling.record == "request":
             same = spans[t.messages.key]
             found = next((s for s in same if _may_be_logged(t, s, usage)), None)
+            if found is None:
+                same = numbered.get(_sizes(usage[t.id]), [])
+                while same and t.telling.start_unix_nano - same[0].telling.end_unix_nano > SAME_ID_NS:
+                    del same[0]  # both come in the order of their starts
+                found = min(
+                    (s for s in same[:_LOOKED_AT] if _has_its_numbers(t, s, usage)),
+                    key=lambda s: apart(s.telling, t.telling),
+                    default=None,
+                )
             if found is not None:
                 same.remove(found)
                 yield t, found
+
+
+def _sizes(usage: Usage) -> tuple[int | None, int | None]:
+    return usage.input, usage.output
+
+
+def _has_its_numbers(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:
+    """Could a span without a prompt tell of the request? Its clock may be another: one is the client's, one the server's."""
+    a, b = logged.telling, span.telling
+    if other_ids(a, b) or a.status != b.status or not a.start_unix_nano or apart(a, b) > SAME_ID_NS:
+        return False
+    return one_model(a, b) and agree(usage[logged.id], usage[span.id])
 
 
 def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:

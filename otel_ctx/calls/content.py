@@ -97,12 +97,46 @@ def _to_calls_below(
     for key, records in content.items():
         own = spans.get(key)
         below = calls[key] if own is None or own.telling.role != "call" else []
+        meant = _meant(records, below) if below else {}
         for r in records:
-            fit = [c for c in below if was_open(c.telling, r.telling)] if tells_a_request(r) else []
-            if len(fit) > 1:
-                fit = [c for c in fit if equal_numbers(c, r)]
-            out[(key[0], fit[0].telling.span_id) if len(fit) == 1 else key].append(r)
+            out[(key[0], meant[r].telling.span_id) if r in meant else key].append(r)
     return out
+
+
+def _meant(records: list[Told], calls: list[Told]) -> dict[Told, Told]:
+    """Of records of requests the one of ``calls`` that was open then, with equal numbers where several were. Where clocks
+    differ, numbers tell: those of a call that was not open are of the first that no other record tells of, and what was
+    written with them is of the same call."""
+    by_output: dict[int | None, list[Told]] = defaultdict(list)
+    for c in sorted(calls, key=lambda c: c.telling.start_unix_nano):
+        if c.telling.usage is not None:
+            by_output[c.telling.usage.output].append(c)
+    meant: dict[Told, Told] = {}
+    late: list[Told] = []
+    for r in filter(tells_a_request, records):
+        usage = r.telling.usage
+        same = [c for c in by_output[usage.output] if equal_numbers(c, r)] if usage is not None else []
+        fit = [c for c in calls if was_open(c.telling, r.telling)]
+        if same and not any(c in same for c in fit):
+            late.append(r)
+            continue
+        if len(fit) > 1:
+            fit = [c for c in fit if c in same]
+        if len(fit) == 1:
+            meant[r] = fit[0]
+    if not late:
+        return meant
+    taken = {c for r, c in meant.items() if r.telling.usage is not None}
+    for r in sorted(late, key=lambda r: r.telling.order):
+        usage = r.telling.usage
+        free = (c for c in by_output[usage and usage.output] if c not in taken and equal_numbers(c, r))
+        found = next(free, None)
+        if found is not None:
+            meant[r] = found
+            taken.add(found)
+    at = {r.telling.order: c for r, c in meant.items() if r.telling.usage is not None}
+    beside = (r for r in records if tells_a_request(r) and r.telling.usage is None and r.telling.order in at)
+    return meant | {r: at[r.telling.order] for r in beside}
 
 
 def _delivered_once(records: list[Told]) -> list[Told]:

@@ -7,8 +7,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ctx.calls.content import join_content
-from otel_ctx.calls.groups import group, nearest, outer_first
+from otel_ctx.calls.groups import group, may_be_same, nearest, outer_first
 from otel_ctx.calls.merge import aggregate_only, call_of
+from otel_ctx.calls.parentage import found_again
 from otel_ctx.calls.pieces import with_pieces
 from otel_ctx.calls.told import Extend, Told, usage_of
 from otel_ctx.model import (
@@ -85,6 +86,7 @@ def fold(
     own = set(told) if made is not None else set()  # others are made anew each time
     made = made or Made()
     usage = {t.id: _usage(t, rules, made.usages, own) for t in spans}
+    parents = found_again(spans, parents, usage, lambda outer, inner: may_be_same(outer, inner, usage))
     groups, wrappers = group(calls, parents, usage)
     groups = with_pieces(groups, joined.pieces, extend)
     sums = sorted(sums + wrappers, key=outer_first)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from otel_ctx.calls.beside import CLOSE_NS, SAME_ID_NS, apart, beside_spans, other_ids
+from otel_ctx.calls.beside import CLOSE_NS, SAME_ID_NS, apart, beside_spans, one_model, other_ids
 from otel_ctx.calls.told import Told
 from otel_ctx.model import KIND_INDEX, Telling, Usage
-from otel_ctx.rules import normalise_model_id
 from otel_ctx.usage import agree
 
 HIGHEST = 64  # spans that are looked at above one
@@ -63,7 +62,7 @@ def group(
         inner = [t for i in inside[outer_id] for t in wrappers.get(i.id, (i,))]
         requests = {find(t.id) for t in inner}
         others = requests - {find(outer_id)}
-        if len(requests) == 1 and others and _may_be_same(outer, inner[0], usage):
+        if len(requests) == 1 and others and may_be_same(outer, inner[0], usage):
             join(outer_id, inner[0].id)
         elif find(outer_id) not in requests and (len(others) > 1 or outer.telling.guess):
             wrappers[outer_id] = inner  # a guess gives way to what is told below it
@@ -86,10 +85,14 @@ def outer_first(t: Told) -> tuple[int, int, str]:
 
 def _height(t: Telling, parents: Mapping[tuple[str, str], str]) -> int:
     """How many spans are known to stand above this one."""
-    span, steps = t.parent_id, 0
+    span, steps = _parent(t, parents), 0
     while span and steps < HIGHEST:
         span, steps = parents.get((t.trace_id, span), ""), steps + 1
     return steps
+
+
+def _parent(t: Telling, parents: Mapping[tuple[str, str], str]) -> str:
+    return parents.get((t.trace_id, t.span_id)) or t.parent_id
 
 
 def _one_response(one: Told, other: Told) -> bool:
@@ -105,7 +108,7 @@ def _one_response(one: Told, other: Told) -> bool:
 
 def nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[str, Told]) -> str | None:
     """The nearest ancestor that is one of ``among``."""
-    span, steps = t.parent_id, 0
+    span, steps = _parent(t, parents), 0
     while span and steps < HIGHEST:
         key = f"{t.trace_id}:{span}"
         if key in among:
@@ -114,7 +117,7 @@ def nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[s
     return None
 
 
-def _may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
+def may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
     """Could a call span inside another call span tell of the same request?"""
     if other_ids(outer.telling, inner.telling):
         return False
@@ -131,17 +134,11 @@ def _same_words(outer: Told, inner: Told) -> bool:
     """One prompt, told by two instrumentations, one inside the other: the numbers may differ a little."""
     a, b = outer.telling, inner.telling
     inside = a.start_unix_nano <= b.start_unix_nano and b.end_unix_nano <= a.end_unix_nano + CLOSE_NS
-    return inside and a.scope != b.scope and _one_model(a, b) and _equal_messages(outer, inner)
+    return inside and a.scope != b.scope and one_model(a, b) and _equal_messages(outer, inner)
 
 
 def _equal_messages(a: Told, b: Told) -> bool:
     return bool(a.messages.key) and a.messages.key == b.messages.key
-
-
-def _one_model(a: Telling, b: Telling) -> bool:
-    """Nothing says that two models answered."""
-    mine, theirs = ({normalise_model_id(m) for m in (t.request_model, t.response_model) if m} for t in (a, b))
-    return not mine or not theirs or not mine.isdisjoint(theirs)
 
 
 def _join_nodes(calls: list[Told], join: Callable[[str, str], None]) -> None:
@@ -168,7 +165,7 @@ def _is_around(step: Telling, call: Telling) -> bool:
         and step.start_unix_nano <= call.start_unix_nano
         and call.end_unix_nano <= step.end_unix_nano
         and not other_ids(step, call)
-        and _one_model(step, call)
+        and one_model(step, call)
     )
 
 
@@ -242,7 +239,7 @@ def _two_clothes(a: Told, b: Told) -> bool:
         return False
     if x.trace_id == y.trace_id and x.parent_id != y.parent_id:
         return False  # inside one trace the tree decides
-    if other_ids(x, y) or not _one_model(x, y) or (x.service and y.service and x.service != y.service):
+    if other_ids(x, y) or not one_model(x, y) or (x.service and y.service and x.service != y.service):
         return False
     outer, inner = (x, y) if x.start_unix_nano <= y.start_unix_nano else (y, x)
     return inner.end_unix_nano <= outer.end_unix_nano + CLOSE_NS

@@ -73,13 +73,14 @@ def was_open(call: Telling, record: Telling, slack: int = TICK_NS) -> bool:
 
 
 def equal_numbers(a: Told, b: Told) -> bool:
-    """Are all numbers equal that both tell, as they were written?"""
+    """Are all numbers equal that both tell, as they were written? One input may be without the cached tokens."""
     x, y = a.telling.usage, b.telling.usage
     if x is None or y is None or x.input is None or y.input is None:
         return False
-    both = (
-        (getattr(x, count), getattr(y, count)) for count in ("input", "output", "cache_read", "cache_write")
-    )
+    cached = (x.cache_read or 0) + (x.cache_write or 0)
+    if x.input != y.input and (not cached or abs(x.input - y.input) != cached):
+        return False
+    both = ((getattr(x, count), getattr(y, count)) for count in ("output", "cache_read", "cache_write"))
     return all(m == n for m, n in both if m is not None and n is not None)
 
 
