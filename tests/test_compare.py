@@ -267,8 +267,8 @@ def test_a_section_that_the_first_dump_has_not_got_says_nothing_of_new_findings(
         mended,
         findings=(),
         readings=tuple(
-            replace(
-                r, call=replace(r.call, completeness=replace(r.call.completeness, lost=frozenset({"tools"})))
+            r._replace(
+                call=replace(r.call, completeness=replace(r.call.completeness, lost=frozenset({"tools"})))
             )
             for r in mended.readings
         ),
