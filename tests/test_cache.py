@@ -171,6 +171,36 @@ def test_an_entry_is_there_once_the_answer_has_begun() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reads", "causes"),
+    [
+        ((0, 1792, 1792), ("", "", "")),
+        ((1792, 1792, 0), ("", "", "")),  # the one that began last was served first
+        ((1792, 0, 1792), ("", "", "")),
+        ((1792, 0, 0), ("", "", "parallel_miss")),
+        ((0, 0, 0), ("", "parallel_miss", "parallel_miss")),
+    ],
+)
+def test_of_equal_calls_that_run_beside_each_other_one_is_cold(
+    reads: Sequence[int], causes: Sequence[str]
+) -> None:
+    provider = Provider()
+    for i, (read, cause) in enumerate(zip(reads, causes, strict=True)):
+        usage = Usage(input=1906, cache_read=read)
+        now = call([("system", 1700), ("question", 206)], 0.1 * i, "gpt-4o", "openai", usage=usage)
+        access = provider.ask(now, f"conversation {i}")
+        assert (access.barrier, access.lost) == (cause, 1792 if cause else 0)
+        assert access.outcome == ("hit" if read else "miss" if cause else "cold")
+
+
+def test_what_is_missed_once_the_answer_has_begun_is_no_writer_s() -> None:
+    provider = Provider()
+    for i, read in enumerate((1792, 0)):
+        usage = Usage(input=1906, cache_read=read)
+        access = provider.ask(call([("system", 1906)], 5 * i, "gpt-4o", "openai", usage=usage), f"{i}")
+    assert (access.outcome, access.lost) == ("miss", 1792)
+
+
+@pytest.mark.parametrize(
     ("gap", "reported", "cause"),
     [(200, 0, "provider_side_miss"), (400, 0, "ttl_expired"), (4000, 0, "ttl_expired"), (200, 2000, "")],
 )
