@@ -12,6 +12,7 @@ from otel_ctx.model import Band, Call, Context, Method
 from otel_ctx.rules import Rules, Value
 
 _MIN_POINTS = 3  # turns before a growth is a growth
+_DROP = 0.9  # of the turn before: with less, part of the history was taken out
 _AT_LEAST = 0.7  # of an estimate: a call that went well did not exceed its window
 
 
@@ -74,10 +75,27 @@ def _next_window(window: Value, usage: int, rules: Rules) -> int | None:
 
 
 def growth_of(usages: Sequence[int]) -> float | None:
-    """Tokens a turn, least squares over ``usages`` (one a turn, oldest first); None below three points."""
+    """Tokens a turn, least squares over ``usages`` (one a turn, oldest first); None below three points. What a compaction
+    took away says nothing of how fast the window fills: since the last such drop, or where that is too short a time, over
+    all with each drop left out."""
+    drops = [i for i in range(1, len(usages)) if usages[i] < _DROP * usages[i - 1]]
+    if drops:
+        since = usages[drops[-1] :]
+        usages = since if len(since) >= _MIN_POINTS else _joined(usages, drops)
     if len(usages) < _MIN_POINTS:
         return None
     return round(float(sum(map(mul, _weights(len(usages)), usages))), 2)
+
+
+def _joined(usages: Sequence[int], drops: Sequence[int]) -> list[int]:
+    """As if what came after each drop had gone on from where it was before."""
+    joined, raised = [usages[0]], 0
+    for i in range(1, len(usages)):
+        if i in drops:
+            raised += usages[i - 1] - usages[i]
+        else:
+            joined.append(usages[i] + raised)
+    return joined
 
 
 @cache

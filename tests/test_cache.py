@@ -14,6 +14,7 @@ from otel_ctx.cost import cost_of
 from otel_ctx.model import (
     EMPTY_CHAIN,
     Access,
+    Break,
     Call,
     Completeness,
     Kind,
@@ -168,6 +169,60 @@ def test_an_entry_is_there_once_the_answer_has_begun() -> None:
     assert (early.predicted.read, early.barrier, early.lost) == (0, "parallel_miss", 2000)
     assert later.predicted is not None
     assert later.predicted.read == 2000
+
+
+@pytest.mark.parametrize(
+    ("reads", "causes"),
+    [
+        ((0, 1792, 1792), ("", "", "")),
+        ((1792, 1792, 0), ("", "", "")),  # the one that began last was served first
+        ((1792, 0, 1792), ("", "", "")),
+        ((1792, 0, 0), ("", "", "parallel_miss")),
+        ((0, 0, 0), ("", "parallel_miss", "parallel_miss")),
+    ],
+)
+def test_of_equal_calls_that_run_beside_each_other_one_is_cold(
+    reads: Sequence[int], causes: Sequence[str]
+) -> None:
+    provider = Provider()
+    for i, (read, cause) in enumerate(zip(reads, causes, strict=True)):
+        usage = Usage(input=1906, cache_read=read)
+        now = call([("system", 1700), ("question", 206)], 0.1 * i, "gpt-4o", "openai", usage=usage)
+        access = provider.ask(now, f"conversation {i}")
+        assert (access.barrier, access.lost) == (cause, 1792 if cause else 0)
+        assert access.outcome == ("hit" if read else "miss" if cause else "cold")
+
+
+def test_the_best_is_no_worse_than_what_an_older_call_left_behind_a_change() -> None:
+    """A tool changes and changes back: what stood there two calls ago is longer than what the last call shares."""
+    simulator = Simulator(RULES, 100)
+    old: Call | None = None
+    first: list[Block] = [("system", 1280), ("tool", 640), ("question", 640)]
+    for i, blocks in enumerate((first, [("system", 1280), ("other", 640)], [*first, ("answer", 200)])):
+        total = sum(block[1] for block in blocks)
+        now = call(blocks, 10 * i, "gpt-4o", "openai", usage=Usage(input=total, cache_read=0))
+        at = None
+        if old is not None:
+            places = list(old.prompt)[1], list(now.prompt)[1]
+            at = Break("messages[1]", "user", "modified", 1280, 0, 1, *places)
+        tokens = Tokens(now.prompt.counted, None, None, "exact")
+        access = simulator.step(
+            now, "c", "continues" if old else "new", old, old, 1 if old else 0, at, tokens
+        )
+        old = now
+
+    assert access is not None
+    assert access.predicted is not None
+    assert access.optimal is not None
+    assert access.predicted.read == access.optimal.read == access.lost == 2560  # the entry of the first call
+
+
+def test_what_is_missed_once_the_answer_has_begun_is_no_writer_s() -> None:
+    provider = Provider()
+    for i, read in enumerate((1792, 0)):
+        usage = Usage(input=1906, cache_read=read)
+        access = provider.ask(call([("system", 1906)], 5 * i, "gpt-4o", "openai", usage=usage), f"{i}")
+    assert (access.outcome, access.lost) == ("miss", 1792)
 
 
 @pytest.mark.parametrize(

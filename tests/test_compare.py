@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import otel_ctx
-from otel_ctx.model import Analysis, Finding
+from otel_ctx.model import Analysis, Finding, Kind
 from otel_ctx.outputs import data
 from otel_ctx.outputs.escape import cells
 from otel_ctx.outputs.text.changes import changes as lines
@@ -59,6 +59,28 @@ def test_what_a_mended_prompt_does() -> None:
     assert [(f.change, f.kind, f.place) for f in found.findings if f.severity != "info"] == [
         ("gone", "volatile_prefix", "system[0]")
     ]
+
+
+def test_a_value_that_went_from_the_system_prompt_into_the_messages_is_another_finding() -> None:
+    """Where the system prompt is the first message, both stand in ``messages``."""
+
+    def at(path: str, kind: Kind) -> Analysis:
+        broken = analysis(BROKEN)
+        readings = tuple(
+            r._replace(break_=replace(r.break_, path=path, kind=kind)) if r.break_ is not None else r
+            for r in broken.readings
+        )
+        (found,) = (f for f in broken.findings if f.kind == "volatile_prefix")
+        return replace(broken, readings=readings, findings=(replace(found, path=path),))
+
+    system, user = at("messages[0]", "system"), at("messages[5]", "user")
+    found = changes(system, user)
+    assert [(f.change, f.kind, f.place) for f in found.findings] == [
+        ("new", "volatile_prefix", "messages"),
+        ("gone", "volatile_prefix", "messages (system)"),
+    ]
+    assert "new finding volatile_prefix at messages" in found.worse
+    assert [f.change for f in changes(user, at("messages[7]", "user")).findings] == ["kept"]
 
 
 def test_and_the_other_way_round() -> None:

@@ -19,7 +19,11 @@ def text(role: str, *parts: str) -> dict[str, Any]:
 
 
 def findings(
-    tmp_path: Path, provider: str, model: str, calls: list[tuple[int, list[dict[str, Any]], int, int, int]]
+    tmp_path: Path,
+    provider: str,
+    model: str,
+    calls: list[tuple[int, list[dict[str, Any]], int, int, int]],
+    more: dict[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """``calls``: second of the start, messages, input, read, written."""
     spans = []
@@ -27,7 +31,7 @@ def findings(
         begin = (START + at) * 1_000_000_000
         texts = {
             "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider, "gen_ai.request.model": model,
-            "gen_ai.input.messages": json.dumps(messages),
+            "gen_ai.input.messages": json.dumps(messages), **(more or {}),
         }  # fmt: skip
         numbers = {"gen_ai.usage.input_tokens": total, "gen_ai.usage.cache_read.input_tokens": read}
         if write:
@@ -130,3 +134,30 @@ def test_two_edits_of_the_history_stay_two_findings(tmp_path: Path) -> None:
         if f["kind"] == "prefix_changed"
     ]
     assert {f["path"] for f in found} == {"messages[1].parts[0]", "messages[3].parts[0]"}
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "key"),
+    [
+        ("aws.bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0", False),
+        ("anthropic", "claude-sonnet-4-5", False),
+        ("openai", "gpt-4.1", True),
+    ],
+)
+def test_a_routing_key_is_advised_only_where_the_provider_may_have_one(
+    tmp_path: Path, provider: str, model: str, key: bool
+) -> None:
+    tool = {"type": "function", "name": "order", "description": RULE, "parameters": {"type": "object"}}
+    sizes = ((0, 3_450, 0), (1, 3_530, 3_440), (2, 3_610, 0))
+    calls = [(20 * i, turns(i), n, read, 0 if key else n - read - 10) for i, n, read in sizes]
+    told = findings(tmp_path, provider, model, calls, {"gen_ai.tool.definitions": json.dumps([tool])})
+    (found,) = [f for f in told if f["kind"] == "provider_side_miss"]
+    assert ("prompt_cache_key" in found["fix"]) == key
+
+
+def test_codex_has_a_price_and_an_extra_is_installed_from_a_clone(tmp_path: Path) -> None:
+    calls = [(0, turns(0), 4_500, 0, 0)]
+    known = findings(tmp_path, "openai", "gpt-5.1-codex", calls)
+    assert "unpriced_model" not in {f["kind"] for f in known}
+    (found,) = [f for f in findings(tmp_path, "acme", "nobody-1", calls) if f["kind"] == "unpriced_model"]
+    assert "pip install '.[prices]' in a clone" in found["fix"]

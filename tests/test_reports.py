@@ -113,7 +113,10 @@ def test_markdown_in_short() -> None:
 
     assert text.startswith("### Context window: 1 error · 5 info\n\n32 calls in 2 conversations")
     assert "**24,009 tokens billed again** ($0.083)" in text
-    assert "**Fix:** Take the value out of the system prompt" in text
+    assert (
+        "**Fix:** Take the value out of the system prompt. Where the model needs it, write it once into a user message"
+        in text
+    )
     assert (
         "| 1 | `support-agent-js` | `claude-sonnet-4-5-20250929` | 8 | 5,311 | 3% | 405 | 0% | 24,009 |"
         in text

@@ -13,7 +13,7 @@ import click
 from otel_ctx.errors import SettingError
 from otel_ctx_cli.main import Failure
 
-_NEEDS = "the gateway needs packages that are not installed: pip install 'otel-ctx[gateway]'"
+_NEEDS = "the gateway needs packages that are not installed: pip install '.[gateway]' in a clone of otel-ctx"
 
 
 class _Command(click.Command):

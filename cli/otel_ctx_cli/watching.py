@@ -69,8 +69,8 @@ def command(
 ) -> None:
     """The conversations of a dump, a folder or a transcript that is still being written, or of spans that are sent here: how
     full each window is, how many turns are left, what was billed again and where the prompt last broke. The newest first;
-    q or Ctrl-C ends it. Where stdout is no terminal, or rich is not installed (pip install 'otel-ctx[watch]'), a line for
-    each call.
+    q or Ctrl-C ends it. Where stdout is no terminal, or rich is not installed (pip install '.[watch]' in a clone of otel-ctx),
+    a line for each call.
 
     A file of OTLP/JSON, a request a line, is followed: what is new is read and nothing else. Any other format makes sense as
     a whole only; then all is read again after each change, and a large input less often.

@@ -12,6 +12,7 @@ from otel_ctx.rules import Family, Rules
 from otel_ctx.rules.names import normalise_model_id
 
 _KEEP_SECONDS = 86_400  # no published lifetime is longer
+_MOST_UNWRITTEN = 4096  # only while the answers of calls that run beside each other are awaited
 _UNKNOWN = Mechanism("effort", 0, 1, 1, 1 << 30, {})
 
 
@@ -25,12 +26,23 @@ class Caches:
         self.supposed: Store = Store(  # entries of markers that no span shows
             _KEEP_SECONDS, behind.supposed if behind is not None else None
         )
+        self.unwritten: dict[
+            int, None
+        ] = {}  # places that a first call has read, of which no call is known to have written them
         self.mechanisms: dict[str, Mechanism] = {}
 
     def caught_up(self) -> None:
         """Forget what those behind have got."""
         self.store.caught_up()
         self.supposed.caught_up()
+
+    def wrote(self, place: int, known: bool) -> None:
+        """A call has an entry there. ``known``: it wrote that, or who did is known."""
+        self.unwritten.pop(place, None)
+        if not known:
+            self.unwritten[place] = None
+            if len(self.unwritten) > _MOST_UNWRITTEN:
+                del self.unwritten[next(iter(self.unwritten))]
 
     def unanswered(self, call: Call) -> bool:
         """A request in a log that keeps the answers of others, and has none of this one: most often the try before a retry."""

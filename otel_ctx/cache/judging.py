@@ -50,6 +50,8 @@ def judge(
         run.caches.store.answered(entry, run.now)
     predicted = predict(run, relation, follows, at, common, kept)
     could, expected = expected, run.mech.readable(expected, run.hidden)
+    if at is not None and predicted is not None:  # what changed may have stood like that before
+        expected = max(expected, predicted.read)
     actual = usage.cache_read if usage.cache_read is not None else predicted.read if predicted else None
     told = common is None or (past is not None and expected == past.total)
     spare = slack(

@@ -81,5 +81,21 @@ def _marks_head(run: Run) -> bool:
 
 
 def _put(run: Run, place: int, ready: int, ttl: str | None) -> None:
-    if run.shelf is not None:
-        run.entry = run.shelf.put(place, ready, _lifetime(run, ttl)) or run.entry
+    if run.shelf is None:
+        return
+    known = run.past is not None or not _only_read(run, place)
+    entry = run.shelf.put(place, ready, _lifetime(run, ttl))
+    if entry is None:
+        return
+    run.entry = entry
+    if entry.place is not None and (not known or run.caches.unwritten):
+        run.caches.wrote(entry.place, known)
+
+
+def _only_read(run: Run, place: int) -> bool:
+    """Has this call, the first of its conversation, read what nothing on record had written there?"""
+    path, shelf, read = run.path, run.shelf, run.call.usage.cache_read
+    if not read or path is None or shelf is None or run.mech.readable(path.ends[place], run.hidden) > read:
+        return False
+    entry = shelf.at(place)
+    return entry is None or not entry.lives(run.now) or entry.place in run.caches.unwritten

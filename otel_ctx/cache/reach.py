@@ -41,10 +41,19 @@ def expected_of(
     if found is None:
         return 0, None
     end, entry = found
+    if _writes_it(run, entry):
+        return 0, None
     longest = run.mech.longest
     if longest is not None and entry.gap(run.now) > longest and relation != "forks":
         return 0, None  # nothing that is offered would have kept it: a cold start
     return end, entry
+
+
+def _writes_it(run: Run, entry: Entry) -> bool:
+    """Of equal first calls that run beside each other one is cold, and it need not be the one that began first: where that
+    one has read what nobody wrote, this one, which read nothing, is the writer."""
+    beside = run.past is None and run.call.usage.cache_read == 0 and not entry.is_ready(run.now)
+    return beside and entry.place in run.caches.unwritten
 
 
 def _supposed(run: Run) -> tuple[int, Entry] | None:

@@ -43,7 +43,7 @@ class Shelf:
             return self._all
         return self._head if place > self._tools_end else self._tools
 
-    def _get(self, place: int) -> Entry | None:
+    def at(self, place: int) -> Entry | None:
         return self._store.get(self._scope_at(place), self._path.keys[place])
 
     def can_read(self, entry: Entry | None) -> bool:
@@ -54,7 +54,7 @@ class Shelf:
         for i in places:
             if self._path.ends[i] <= above:
                 break
-            if self.can_read(self._get(i)):
+            if self.can_read(self.at(i)):
                 return self._path.ends[i]
         return above
 
@@ -69,7 +69,7 @@ class Shelf:
                 far = path.positions[place] - path.positions[i] >= mech.lookback
                 if far or path.ends[i] < mech.minimum:
                     break
-                if self.can_read(self._get(i)):
+                if self.can_read(self.at(i)):
                     return path.ends[i]
         return 0
 
@@ -77,7 +77,7 @@ class Shelf:
         """The longest beginning of this prompt that any other conversation has cached, alive and ready or not."""
         path, mech = self._path, self._mech
         for i in range(min(len(path), WALK), 0, -1):
-            entry = self._get(i)
+            entry = self.at(i)
             if entry is not None and path.ends[i] >= mech.minimum:
                 if i == path.head and mech.style == "endings":
                     return None  # it is looked for there; that one was written there is not said

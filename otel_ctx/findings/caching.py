@@ -141,6 +141,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "total": f"{call.usage.input:,}" if call.usage.input else "?",
         "switch": _switch(step),
         "longer": _longer(step, access),
+        "routing": "" if step.engine in _UNROUTED else _ROUTING,
     }
     return Finding(
         kind=_NAMES.get(cause, cause),
@@ -159,6 +160,10 @@ _ASKED_BY = {
     ("auto_rounded_prefix", "24h"): 'prompt_cache_retention "24h"',
 }
 """How the lifetimes are asked for that are not the shortest."""
+
+
+_ROUTING = " A stable prompt_cache_key helps where the provider has one."
+_UNROUTED = ("breakpoint",)  # whose requests have no such key
 
 
 def _longer(step: Step, access: Access) -> str:

@@ -480,13 +480,14 @@ def _holder(at: Break) -> str:
 
 
 def _advice(at: Break) -> str:
-    if at.kind == "tools":
-        return (
-            "Take the value out of the tool's definition; what changes belongs into the newest user message."
-        )
-    if at.kind == "system":
-        return "Take the value out of the system prompt, and put it into the newest user message."
-    return "Write the value once, when the message is new, and send that message again as it was."
+    """A value that is put into the newest message of each call, and taken out of it again, changes there as well."""
+    if at.kind not in ("tools", "system"):
+        return "Write the value once, when the message is new, and send that message again as it was."
+    holder = "tool's definition" if at.kind == "tools" else "system prompt"
+    return (
+        f"Take the value out of the {holder}. Where the model needs it, write it once into a user message, when that is "
+        "new, and send that message again as it was."
+    )
 
 
 _BREAKPOINTS = ("anthropic", "bedrock", "aws", "claude-platform-aws")

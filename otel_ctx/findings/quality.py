@@ -150,7 +150,8 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
         title="The price of a model is not known",
         detail=f"{call.model} is in no price table: its cost is left out, not counted as zero.",
         fix=(
-            "Install the extra prices (pip install 'otel-ctx[prices]'), or write the price into a file of your own: "
+            "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into a file of "
+            "your own: "
             "--rules FILE with a [[price]] row."
         ),
         calls=(call.id,),

@@ -120,7 +120,7 @@ OVERLONG = f"longer than {LONGEST >> 20} MiB"
 
 def needs(extra: str) -> str:
     """Why something was not read where an optional dependency is missing, and the way out."""
-    return f"it needs {extra}, which is not installed: pip install 'otel-ctx[{extra}]'"
+    return f"it needs {extra}, which is not installed: pip install '.[{extra}]' in a clone of otel-ctx"
 
 
 class Unread:

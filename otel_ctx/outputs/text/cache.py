@@ -10,7 +10,6 @@ from otel_ctx.model import Outcome, Reading
 from otel_ctx.outputs.report import outcome_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
-    NOTHING,
     Line,
     Run,
     bar,
@@ -39,7 +38,7 @@ def cache(view: View) -> Iterator[Line]:
         return
     sums = totals(readings, view.analysis.conversations)
     waste, cost = sums["waste"], sums["cost"]
-    note = NOTHING if cost["usd"] is None else f"{usd(cost['usd'])} at list price"
+    note = "cost not known" if cost["usd"] is None else f"{usd(cost['usd'])} at list price"
     yield from heading("Prompt cache", note, view.width)
     yield from facts(
         (f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o]), view.width, _INDENT

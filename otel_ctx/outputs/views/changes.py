@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from otel_ctx.model import SEVERITIES, Analysis, Conversation, Finding, Reading, Severity
+from otel_ctx.model import SEVERITIES, Analysis, Break, Conversation, Finding, Reading, Severity
 from otel_ctx.outputs.views.selection import label
 from otel_ctx.outputs.views.summary import Summary, summary
 
@@ -272,7 +272,7 @@ def _breaks(readings: Sequence[Reading]) -> float | None:
 
 
 def _findings(before: Analysis, after: Analysis) -> tuple[FindingChange, ...]:
-    old, new = _by_place(before.findings), _by_place(after.findings)
+    old, new = _by_place(before), _by_place(after)
     seen = _sections(before.readings), _sections(after.readings)
     out = []
     for key in dict.fromkeys((*old, *new)):
@@ -304,12 +304,22 @@ def _calls(found: Sequence[Finding]) -> set[str]:
     return {c for f in found for c in f.calls}
 
 
-def _by_place(found: Sequence[Finding]) -> dict[tuple[str, str], list[Finding]]:
+def _by_place(analysis: Analysis) -> dict[tuple[str, str], list[Finding]]:
+    breaks = {r.call.id: r.break_ for r in analysis.readings if r.break_ is not None}
     places: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-    for f in found:
-        place = "messages" if f.path.startswith("messages[") else f.path
-        places[f.kind, place].append(f)
+    for f in analysis.findings:
+        places[f.kind, _place(f, breaks)].append(f)
     return places
+
+
+def _place(found: Finding, breaks: dict[str, Break]) -> str:
+    """An index inside the messages differs from run to run. A system prompt that stands among them is none the less not
+    what was said behind it."""
+    if not found.path.startswith("messages["):
+        return found.path
+    at = (breaks.get(call) for call in found.calls)
+    system = any(b is not None and b.path == found.path and b.kind == "system" for b in at)
+    return "messages (system)" if system else "messages"
 
 
 def rows(found: Changes) -> Iterable[tuple[str, str, float | None, float | None]]:
