@@ -166,6 +166,13 @@ FACTS = (
         f"{TL_JS}openai", "0.27.0", "cached", "@arizeai/",
     ),
     Fact("azure-ai-projects-responses", AZURE, "1.0.0b13", "cached", "cache_read"),
+    Fact("vercel-ai5-chat vercel-ai5-chat-[bai]* oi-vercel-ai5-chat traceloop-sdk-js-vercel", "ai", "", "cached", "AI SDK 6"),
+    Fact("oi-google-genai* oi-google-adk-double", f"{OI}google_genai", "1.4.14", "cached", "instrumentation-google-genai"),
+    Fact("oll053-gemini", f"{OTEL}google_generativeai", "0.21.5", "cached", "OpenLLMetry"),
+    Fact("google-adk-gemini-schema1", ADK, "2.13.0", "cached", "cache_read"),
+    Fact("agentops-openai", "openai", "3.57.0", "cached", "cache_read"),
+    Fact("langwatch-openai", "langwatch", "1.4.0", "cached", "cache_read"),
+    Fact("traceai-openai", "traceai_openai", "0.1.0", "cached", "cache_read"),
     # of agents and of services beside them
     Fact("ag2-telemetry", f"{OTEL}ag2", "", "part", "the client that calls the model"),
     Fact("ag2-telemetry", f"{OTEL}ag2", "", "tools", "never records tool definitions"),

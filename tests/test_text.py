@@ -172,6 +172,14 @@ def test_what_was_not_reported_is_a_dash_never_zero() -> None:
     assert "limit unknown (--limit gpt-x=TOKENS)" in text
 
 
+def test_who_tells_nothing_of_the_cache_is_named() -> None:
+    silent = one_call(usage=Usage(input=1234, output=5), scope="ai")
+
+    assert "Prompt cache" in shown(silent.analysis())
+    assert "  not reported by ai (1 call)" in shown(silent.analysis()).splitlines()
+    assert "not reported by" not in shown(one_call().analysis())
+
+
 def test_an_input_without_calls_says_so() -> None:
     text = shown(Builder().analysis(spans=7))
 

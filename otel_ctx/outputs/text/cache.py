@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from otel_ctx.model import Outcome, Reading
+from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import outcome_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
@@ -21,7 +22,7 @@ from otel_ctx.outputs.text.layout import (
     number,
     usd,
 )
-from otel_ctx.outputs.text.view import View
+from otel_ctx.outputs.text.view import View, some
 from otel_ctx.outputs.views.totals import totals
 
 _INDENT = 2
@@ -35,15 +36,14 @@ def cache(view: View) -> Iterator[Line]:
     sized = [r for r in readings if r.access is not None or r.call.usage.input is not None]
     outcomes: Counter[str] = Counter(filter(None, map(outcome_of, sized)))
     dark = [r for r in sized if outcome_of(r) is None and "aggregate_only" not in r.call.completeness.reasons]
-    if not dark and set(outcomes) <= {"not_reported"} and not any(r.wasted for r in sized):
+    if not sized:
         return
     sums = totals(readings, view.analysis.conversations)
     waste, cost = sums["waste"], sums["cost"]
     note = NOTHING if cost["usd"] is None else f"{usd(cost['usd'])} at list price"
     yield from heading("Prompt cache", note, view.width)
-    yield from facts(
-        (f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o]), view.width, _INDENT
-    )
+    told = [f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o] and o != "not_reported"]
+    yield from facts([*told, *_silent(sized)], view.width, _INDENT)
     if dark:
         told = sum(r.call.usage.cache_read or 0 for r in dark)
         why = "what came before was not recorded"
@@ -86,6 +86,14 @@ def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
         return outcome.replace("_", " ")
     bounds = {r.access.minimum for r in readings if r.access is not None and r.access.outcome == outcome}
     return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
+
+
+def _silent(readings: Sequence[Reading]) -> Iterator[str]:
+    """Who tells nothing of the cache, of how many calls."""
+    calls = [r.call for r in readings if outcome_of(r) == "not_reported"]
+    if calls:
+        names = list(dict.fromkeys(call.scope or call.dialect for call in calls))
+        yield f"not reported by {escape(some(names))} ({many(len(calls), 'call')})"
 
 
 def _savings(savings: dict[str, Any] | None) -> Iterator[str]:
