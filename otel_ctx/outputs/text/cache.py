@@ -21,8 +21,10 @@ from otel_ctx.outputs.text.layout import (
     many,
     number,
     usd,
+    usd_range,
 )
 from otel_ctx.outputs.text.view import View, some
+from otel_ctx.outputs.views.summary import only_predicted
 from otel_ctx.outputs.views.totals import totals
 
 _INDENT = 2
@@ -40,10 +42,10 @@ def cache(view: View) -> Iterator[Line]:
         return
     sums = totals(readings, view.analysis.conversations)
     waste, cost = sums["waste"], sums["cost"]
-    note = NOTHING if cost["usd"] is None else f"{usd(cost['usd'])} at list price"
+    note = NOTHING if cost["usd"] is None else f"{usd_range(cost['usd_low'], cost['usd_high'])} at list price"
     yield from heading("Prompt cache", note, view.width)
-    told = [f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o] and o != "not_reported"]
-    yield from facts([*told, *_silent(sized)], view.width, _INDENT)
+    named = [f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o] and o != "not_reported"]
+    yield from facts([*named, *_silent(sized)], view.width, _INDENT)
     if dark:
         told = sum(r.call.usage.cache_read or 0 for r in dark)
         why = "what came before was not recorded"
@@ -71,7 +73,8 @@ def cache(view: View) -> Iterator[Line]:
     yield BLANK
     total = f"{number(waste['tokens'])} tokens billed again"
     lost = f", {usd(waste['usd'])} more than reading them" if waste["usd"] is not None else ""
-    yield line("  ", Run(total, "strong"), lost)
+    predicted = " (predicted)" if only_predicted(r for r in readings if r.losses) else ""
+    yield line("  ", Run(total, "strong"), lost, predicted)
     for cause, part in waste["by_cause"].items():
         calls = sum(cause == c for r in readings for c, _ in r.losses)
         amount = f"{number(part['tokens']):>10}  {many(calls, 'call'):<10}"
