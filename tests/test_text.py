@@ -312,7 +312,7 @@ def test_a_conversation_says_how_full_it_is_and_how_soon_full() -> None:
     assert " 85%  8,500 of 10,000 tokens" in text
     assert "1,000 left, about 2 turns, growing 340 a turn · peak 9,000" in text
     assert "limit set by --limit · 500 reserved for the answer" in text
-    assert "joined: began before this input · 2 gaps: calls between are missing" in text
+    assert "joined: began before this input · 2 gaps: answers of no call here" in text
 
 
 @pytest.mark.parametrize(

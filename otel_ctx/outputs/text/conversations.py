@@ -201,7 +201,7 @@ def _small_print(conversation: Conversation, last: Reading) -> Iterator[str]:
     if conversation.joined:
         yield "joined: began before this input"
     if conversation.gaps:
-        yield f"{many(conversation.gaps, 'gap')}: calls between are missing"
+        yield f"{many(conversation.gaps, 'gap')}: answers of no call here"
 
 
 # ---- -v: turn by turn
