@@ -328,6 +328,16 @@ def test_a_library_that_nobody_knows_is_named(tmp_path: Path) -> None:
     assert "No model call" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("operation", "known"), [("execute_tool", True), ("tool_call", True), ("chat_of_mine", False)]
+)
+def test_a_tools_run_is_no_call_of_an_unknown_library(tmp_path: Path, operation: str, known: bool) -> None:
+    told: dict[str, object] = {"gen_ai.operation.name": operation, "gen_ai.prompt": '{"order": 7}'}
+    path = written(tmp_path / "dump.json", told, "home.made", "opentelemetry")
+
+    assert analyze([path]).analysis.foreign == (() if known else (("home.made", 1),))
+
+
 @pytest.mark.parametrize(("model", "gives"), [("gpt-5.1", True), ("nobodys-model", False)])
 def test_what_is_given_is_what_the_calls_say(tmp_path: Path, model: str, gives: bool) -> None:
     """Whether an input under guessed names is with the cached tokens, only the provider's own API may tell."""
