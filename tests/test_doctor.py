@@ -291,6 +291,17 @@ def test_the_report() -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
+def test_conversations_that_may_be_one_are_told_so() -> None:
+    """One session of eight calls, without text and without an id."""
+    words = "8 calls could not be joined to any: without text or a conversation id"
+    told = " ".join(doctor(dump("anthropic-sdk-default")).stdout.split())
+    listed = CliRunner().invoke(main, ["conversations", str(dump("anthropic-sdk-default"))]).stdout
+
+    assert words in told
+    assert words in " ".join(listed.split())
+    assert "joined" not in doctor(dump("otel-genai-openai-chat-spanonly")).stdout
+
+
 def test_nothing_withheld_is_said() -> None:
     assert doctor(dump("otel-genai-openai-chat-spanonly")).stdout.endswith("Nothing is withheld.\n")
 

@@ -16,12 +16,13 @@ from otel_ctx.outputs.text.layout import (
     many,
     moment,
     number,
+    paragraph,
     percent,
     usd_range,
 )
 from otel_ctx.outputs.text.table import Cell, Column, table
 from otel_ctx.outputs.text.view import BAND_STYLES, View, mark, some, who
-from otel_ctx.outputs.views.listing import Entry
+from otel_ctx.outputs.views.listing import Entry, not_joined
 
 _COLUMNS = (
     Column("#"),
@@ -62,6 +63,9 @@ def _listing(view: View, entries: Sequence[Entry], numbers: Mapping[str, int]) -
     if highs:
         words.append(f"{usd_range(sum(lows), sum(highs))} at list price")
     yield from facts(words, view.width, 0)
+    alone = not_joined(view.analysis.readings)
+    if alone:
+        yield from paragraph(alone, view.width, 0, "notice")
     if any(e.conversation.joined for e in entries):
         yield line(Run("joined: it began before this input", "dim"))
 
