@@ -742,6 +742,19 @@ def test_an_answer_that_no_call_gave_is_a_gap() -> None:
     assert broken(analysis) == set()
 
 
+def test_an_answer_of_which_one_part_is_recorded_otherwise_is_no_gap() -> None:
+    """Thinking that the next prompt bears beside the same words: one turn of the model, whatever of it was recorded."""
+    app = App()
+    history = [said("user", "Name a colour.")]
+    app.call(0, history, "Red.")
+    thought = {"type": "reasoning", "content": "It should be a warm one."}
+    spoken = {"role": "assistant", "parts": [thought, {"type": "text", "content": "Red."}]}
+    app.call(10, [*history, spoken, said("user", "Another?")])
+
+    analysis = analysed(app.spans)
+    assert [(r.relation, r.gap) for r in analysis.readings] == [("new", False), ("continues", False)]
+
+
 def test_responses_that_name_the_one_before_are_a_conversation() -> None:
     app = App()
     app.call(0, [said("user", "Name a colour.")], "Red.", **{"gen_ai.response.id": "r1"})

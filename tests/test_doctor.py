@@ -166,6 +166,13 @@ FACTS = (
         f"{TL_JS}openai", "0.27.0", "cached", "@arizeai/",
     ),
     Fact("azure-ai-projects-responses", AZURE, "1.0.0b13", "cached", "cache_read"),
+    Fact("vercel-ai5-chat vercel-ai5-chat-[bai]* oi-vercel-ai5-chat traceloop-sdk-js-vercel", "ai", "", "cached", "AI SDK 6"),
+    Fact("oi-google-genai* oi-google-adk-double", f"{OI}google_genai", "1.4.14", "cached", "instrumentation-google-genai"),
+    Fact("oll053-gemini", f"{OTEL}google_generativeai", "0.21.5", "cached", "OpenLLMetry"),
+    Fact("google-adk-gemini-schema1", ADK, "2.13.0", "cached", "cache_read"),
+    Fact("agentops-openai", "openai", "3.57.0", "cached", "cache_read"),
+    Fact("langwatch-openai", "langwatch", "1.4.0", "cached", "cache_read"),
+    Fact("traceai-openai", "traceai_openai", "0.1.0", "cached", "cache_read"),
     # of agents and of services beside them
     Fact("ag2-telemetry", f"{OTEL}ag2", "", "part", "the client that calls the model"),
     Fact("ag2-telemetry", f"{OTEL}ag2", "", "tools", "never records tool definitions"),
@@ -284,6 +291,17 @@ def test_the_report() -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
+def test_conversations_that_may_be_one_are_told_so() -> None:
+    """One session of eight calls, without text and without an id."""
+    words = "8 calls could not be joined to any: without text or a conversation id"
+    told = " ".join(doctor(dump("anthropic-sdk-default")).stdout.split())
+    listed = CliRunner().invoke(main, ["conversations", str(dump("anthropic-sdk-default"))]).stdout
+
+    assert words in told
+    assert words in " ".join(listed.split())
+    assert "joined" not in doctor(dump("otel-genai-openai-chat-spanonly")).stdout
+
+
 def test_nothing_withheld_is_said() -> None:
     assert doctor(dump("otel-genai-openai-chat-spanonly")).stdout.endswith("Nothing is withheld.\n")
 
@@ -319,6 +337,16 @@ def test_a_library_that_nobody_knows_is_named(tmp_path: Path) -> None:
     assert "home.made" in result.stdout
     assert "not known here" in result.stdout
     assert "No model call" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("operation", "known"), [("execute_tool", True), ("tool_call", True), ("chat_of_mine", False)]
+)
+def test_a_tools_run_is_no_call_of_an_unknown_library(tmp_path: Path, operation: str, known: bool) -> None:
+    told: dict[str, object] = {"gen_ai.operation.name": operation, "gen_ai.prompt": '{"order": 7}'}
+    path = written(tmp_path / "dump.json", told, "home.made", "opentelemetry")
+
+    assert analyze([path]).analysis.foreign == (() if known else (("home.made", 1),))
 
 
 @pytest.mark.parametrize(("model", "gives"), [("gpt-5.1", True), ("nobodys-model", False)])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from otel_ctx.model import (
     KIND_INDEX,
     KINDS,
+    Access,
     Analysis,
     Band,
     Break,
@@ -22,6 +23,7 @@ from otel_ctx.model import (
     Completeness,
     Context,
     Conversation,
+    Cost,
     Finding,
     Kind,
     NotChecked,
@@ -172,6 +174,40 @@ def test_what_was_not_reported_is_a_dash_never_zero() -> None:
     assert "limit unknown (--limit gpt-x=TOKENS)" in text
 
 
+def test_who_tells_nothing_of_the_cache_is_named() -> None:
+    silent = one_call(usage=Usage(input=1234, output=5), scope="ai")
+
+    assert "Prompt cache" in shown(silent.analysis())
+    assert "  not reported by ai (1 call)" in shown(silent.analysis()).splitlines()
+    assert "not reported by" not in shown(one_call().analysis())
+
+
+def test_a_cost_is_a_range_where_the_cache_was_not_reported() -> None:
+    """What is billed again is then a prediction, and is called one."""
+    calls = [
+        one_call(usage=Usage(input=1234, cache_read=read, output=5))
+        .readings[0]
+        ._replace(
+            cost=Cost(0.071, low, 0.071, "table", {}, 0.01, 0.0, {"volatile_prefix": 0.01}),
+            losses=(("volatile_prefix", 400),),
+            access=Access(None, None, None, "miss", 400, 0, read is None, 400, "", "", "predicted"),
+        )
+        for read, low in ((None, 0.037), (0, 0.071))
+    ]
+    texts = []
+    for call in calls:
+        b = one_call()
+        found = (finding(kind="volatile_prefix", tokens=400, usd=0.01, evidence="predicted"),)
+        texts.append(shown(replace(b.analysis(findings=found), readings=(call,))))
+
+    assert "$0.037 to $0.071 at list price" in texts[0]
+    assert "400 tokens billed again, $0.010 more than reading them (predicted)" in texts[0]
+    assert "400 tokens · $0.010 · predicted · 1 call" in texts[0]
+    assert "$0.071 at list price" in texts[1]
+    assert " to $0.071" not in texts[1]
+    assert "predicted" not in texts[1]
+
+
 def test_an_input_without_calls_says_so() -> None:
     text = shown(Builder().analysis(spans=7))
 
@@ -276,7 +312,7 @@ def test_a_conversation_says_how_full_it_is_and_how_soon_full() -> None:
     assert " 85%  8,500 of 10,000 tokens" in text
     assert "1,000 left, about 2 turns, growing 340 a turn · peak 9,000" in text
     assert "limit set by --limit · 500 reserved for the answer" in text
-    assert "joined: began before this input · 2 gaps: calls between are missing" in text
+    assert "joined: began before this input · 2 gaps: answers of no call here" in text
 
 
 @pytest.mark.parametrize(

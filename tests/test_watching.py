@@ -201,7 +201,8 @@ def test_the_longest_silent_leave_first() -> None:
 @given(st.integers(20, 200), st.integers(2, 60))
 def test_no_line_is_wider_than_the_screen_nor_too_many(width: int, height: int) -> None:
     rows = [
-        Row("c", "服务\x1b[2J" * 9, "agent", "m", 7, 900, 1_000, 3.0, "critical", 500, 0.5, 0.3, (6, "system[0]", "x"), 1)
+        Row("c", "服务\x1b[2J" * 9, "agent", "m", 7, 900, 1_000, 3.0, "critical", 500, (0.5, 0.5), 0.3,
+            (6, "system[0]", "x"), 1)
     ] * 30  # fmt: skip
     lines = [plain(one) for one in board(rows, "dump" * 30, "a note\x1b[2J", width, height)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 
 from otel_ctx.conversations.memory import End
 from otel_ctx.model import KIND_INDEX, Call, Chain, Prompt, Relation, Segment
@@ -113,14 +114,13 @@ def carries(chain: Chain) -> bool:
 def misses_an_answer(old: Call, new: Call) -> bool:
     """More than one answer of the model stands between the two calls: one call in between was not seen."""
     answer = {s.digest for s in old.answer}
-    runs, inside, answered = 0, False, False
-    for s in after(new.prompt.messages, old.prompt.messages):
-        is_model = s.kind in _MODEL_KINDS
-        known = is_model and s.digest in answer  # its parts may stand one by one, each before its result
-        answered |= known
-        runs += is_model and not known and not inside
-        inside = is_model
-    return runs + answered > 1
+    others, answered = 0, False
+    following = after(new.prompt.messages, old.prompt.messages)
+    for is_model, run in groupby(following, lambda s: s.kind in _MODEL_KINDS):
+        known = any(s.digest in answer for s in run)  # its parts may stand one by one, each before its result
+        answered |= is_model and known
+        others += is_model and not known
+    return others + answered > 1
 
 
 def after(chain: Chain, old: Chain) -> list[Segment]:

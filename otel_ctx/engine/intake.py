@@ -152,7 +152,8 @@ _HINTS = ("gen_ai.", "llm.", "ai.prompt", "ai.model", "openinference.", "tracelo
 
 
 def _looks_like_a_model(span: Span) -> bool:
-    """Telemetry of a model's use that no dialect knows: attributes that hold messages or token counts."""
-    return any(
+    """Telemetry of a model's use that no dialect knows: attributes that hold messages or token counts. What names itself
+    a tool's run has such too: what goes into the tool and comes out of it."""
+    return "tool" not in str(span.attributes.get("gen_ai.operation.name", "")) and any(
         k.startswith(_HINTS) and ("token" in k or "message" in k or "prompt" in k) for k in span.attributes
     )

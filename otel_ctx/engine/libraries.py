@@ -148,7 +148,7 @@ def _withheld(share: _Share, rules: Rules) -> Iterator[Withheld]:
             # where other calls' messages are there, contents are switched on: these were left out
             lost = "part" if gap.lost == "content" and share.gives["messages"] else gap.lost
             found[lost, gap.title, switch_of(lost, call)] += 1
-        if _never_tells_of_the_cache(call, rules):
+        if _tells_nothing_of_the_cache(call, rules, others=share.gives["cached tokens"]):
             found["cached", _NOT_CACHED, switch_of("cached", call)] += 1
     for (lost, title, fix), n in found.items():
         yield Withheld(lost, title, n, fix)
@@ -161,8 +161,12 @@ def _told_twice(scope: str, share: _Share) -> Iterator[Withheld]:
         yield Withheld("double", title, len(share.calls) + share.again, fix_for_double((scope, *others)))
 
 
-def _never_tells_of_the_cache(call: Call, rules: Rules) -> bool:
+def _tells_nothing_of_the_cache(call: Call, rules: Rules, *, others: int) -> bool:
+    """By the table of this library; else where none of its calls here (``others``) does either, whatever the reason."""
     if call.usage.input is None or call.usage.cache_read is not None:
         return False
     rule = rules.usage(call.scope, call.scope_version, call.provider)
-    return rule is not None and "cache_read" in rule.not_recorded
+    if rule is not None and "cache_read" in rule.not_recorded:
+        return True
+    lost_otherwise = "attributes_dropped" in call.completeness.reasons or call.usage.conflicts
+    return not others and not lost_otherwise

@@ -22,7 +22,7 @@ from otel_ctx.outputs.views.tokens import AgentTokens, Window
 
 _FIGURES = (
     "calls", "conversations", "depth", "peak", "input", "cache_read", "cache_write", "output", "hit_ratio", "wasted",
-    "usd", "wasted_usd", "breaks",
+    "usd", "usd_low", "usd_high", "wasted_usd", "breaks",
 )  # fmt: skip
 
 

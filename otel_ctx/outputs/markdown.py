@@ -11,6 +11,7 @@ from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.views.listing import Entry, listing
 from otel_ctx.outputs.views.names import held_back
+from otel_ctx.outputs.views.summary import only_predicted
 from otel_ctx.outputs.views.totals import totals
 from otel_ctx.outputs.views.words import many, percent
 
@@ -51,9 +52,11 @@ def _head(analysis: Analysis, inputs: Inputs) -> Iterator[str]:
         facts.append(f"{usage['input']:,} tokens in{share}")
     if waste["tokens"]:
         lost = "" if waste["usd"] is None else f" ({_usd(waste['usd'])})"
-        facts.append(f"**{waste['tokens']:,} tokens billed again**{lost}")
+        predicted = " (predicted)" if only_predicted(r for r in analysis.readings if r.losses) else ""
+        facts.append(f"**{waste['tokens']:,} tokens billed again**{lost}{predicted}")
     if cost["usd"] is not None:
-        facts.append(f"{_usd(cost['usd'])} at list price")
+        low, high = _usd(cost["usd_low"]), _usd(cost["usd_high"])
+        facts.append(f"{high if low == high else f'{low} to {high}'} at list price")
     yield ""
     yield " · ".join(facts)
     if inputs.skipped:

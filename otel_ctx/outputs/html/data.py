@@ -141,7 +141,7 @@ def _summary(
     detailed: bool,
 ) -> dict[str, Any]:
     own = [readings[call] for call in c.calls]
-    costs = [r.cost.usd for r in own if r.cost is not None]
+    costs = [r.cost for r in own if r.cost is not None]
     out = {k: v for k, v in told.items() if k not in ("calls", "parent")}
     return _short({
         **out,
@@ -149,7 +149,9 @@ def _summary(
         "calls": _numbered(c.calls, numbers),
         "errors": sum(r.call.status == "error" for r in own),
         "wasted": wasted(own),
-        "usd": round(sum(costs), 8) if costs else None,
+        "usd": round(sum(c.usd for c in costs), 8) if costs else None,
+        "usd_low": round(sum(c.low for c in costs), 8) if costs else None,
+        "usd_high": round(sum(c.high for c in costs), 8) if costs else None,
         "start": min((r.call.start_unix_nano for r in own if r.call.start_unix_nano), default=0) // 1_000_000,
         "detailed": detailed,
     })  # fmt: skip

@@ -20,7 +20,7 @@ from otel_ctx.outputs.text.layout import (
     moment,
     number,
     percent,
-    usd,
+    usd_range,
 )
 from otel_ctx.outputs.text.view import BAND_STYLES
 from otel_ctx.outputs.views.board import Row
@@ -70,7 +70,7 @@ def _row(r: Row, named: str, room: int, width: int) -> Iterator[Line]:
     )
     words = [f"cached {NOTHING if r.hit_ratio is None else percent(r.hit_ratio, 1)}"]
     if r.usd is not None:
-        words.append(usd(r.usd))
+        words.append(usd_range(*r.usd))
     runs = [Run(" " * (room + 2)), Run(" · ".join(words), "dim")]
     if r.lost:
         runs += [Run(" · ", "dim"), Run(f"{number(r.lost)} lost", "alarm")]

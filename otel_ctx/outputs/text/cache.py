@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from otel_ctx.model import Outcome, Reading
+from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import outcome_of
 from otel_ctx.outputs.text.layout import (
     BLANK,
@@ -19,8 +20,10 @@ from otel_ctx.outputs.text.layout import (
     many,
     number,
     usd,
+    usd_range,
 )
-from otel_ctx.outputs.text.view import View
+from otel_ctx.outputs.text.view import View, some
+from otel_ctx.outputs.views.summary import only_predicted
 from otel_ctx.outputs.views.totals import totals
 
 _INDENT = 2
@@ -34,15 +37,15 @@ def cache(view: View) -> Iterator[Line]:
     sized = [r for r in readings if r.access is not None or r.call.usage.input is not None]
     outcomes: Counter[str] = Counter(filter(None, map(outcome_of, sized)))
     dark = [r for r in sized if outcome_of(r) is None and "aggregate_only" not in r.call.completeness.reasons]
-    if not dark and set(outcomes) <= {"not_reported"} and not any(r.wasted for r in sized):
+    if not sized:
         return
     sums = totals(readings, view.analysis.conversations)
     waste, cost = sums["waste"], sums["cost"]
-    note = "cost not known" if cost["usd"] is None else f"{usd(cost['usd'])} at list price"
+    money = usd_range(cost["usd_low"], cost["usd_high"])
+    note = "cost not known" if cost["usd"] is None else f"{money} at list price"
     yield from heading("Prompt cache", note, view.width)
-    yield from facts(
-        (f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o]), view.width, _INDENT
-    )
+    named = [f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o] and o != "not_reported"]
+    yield from facts([*named, *_silent(sized)], view.width, _INDENT)
     if dark:
         told = sum(r.call.usage.cache_read or 0 for r in dark)
         why = "what came before was not recorded"
@@ -70,7 +73,8 @@ def cache(view: View) -> Iterator[Line]:
     yield BLANK
     total = f"{number(waste['tokens'])} tokens billed again"
     lost = f", {usd(waste['usd'])} more than reading them" if waste["usd"] is not None else ""
-    yield line("  ", Run(total, "strong"), lost)
+    predicted = " (predicted)" if only_predicted(r for r in readings if r.losses) else ""
+    yield line("  ", Run(total, "strong"), lost, predicted)
     for cause, part in waste["by_cause"].items():
         calls = sum(cause == c for r in readings for c, _ in r.losses)
         amount = f"{number(part['tokens']):>10}  {many(calls, 'call'):<10}"
@@ -85,6 +89,14 @@ def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
         return outcome.replace("_", " ")
     bounds = {r.access.minimum for r in readings if r.access is not None and r.access.outcome == outcome}
     return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
+
+
+def _silent(readings: Sequence[Reading]) -> Iterator[str]:
+    """Who tells nothing of the cache, of how many calls."""
+    calls = [r.call for r in readings if outcome_of(r) == "not_reported"]
+    if calls:
+        names = list(dict.fromkeys(call.scope or call.dialect for call in calls))
+        yield f"not reported by {escape(some(names))} ({many(len(calls), 'call')})"
 
 
 def _savings(savings: dict[str, Any] | None) -> Iterator[str]:

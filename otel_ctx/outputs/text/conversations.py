@@ -23,9 +23,11 @@ from otel_ctx.outputs.text.layout import (
     moment,
     more,
     number,
+    paragraph,
     percent,
 )
 from otel_ctx.outputs.text.view import BAND_STYLES, URGENCY, View, mark, some, who
+from otel_ctx.outputs.views.listing import not_joined
 
 _SHOWN = 6
 _CALM_SHOWN = 3  # where nothing is urgent, a few will do
@@ -56,6 +58,10 @@ def conversations(view: View) -> Iterator[Line]:
         if n:
             yield BLANK
         yield from _block(view, conversation, level)
+    alone = not_joined(view.analysis.readings)
+    if alone:
+        yield BLANK
+        yield from paragraph(alone, view.width, 2, "notice")
     hidden = tree[len(shown) :]
     if hidden:
         errors = sum(any(f.severity == "error" for f in view.found.get(c.id, ())) for c, _ in hidden)
@@ -201,7 +207,7 @@ def _small_print(conversation: Conversation, last: Reading) -> Iterator[str]:
     if conversation.joined:
         yield "joined: began before this input"
     if conversation.gaps:
-        yield f"{many(conversation.gaps, 'gap')}: calls between are missing"
+        yield f"{many(conversation.gaps, 'gap')}: answers of no call here"
 
 
 # ---- -v: turn by turn

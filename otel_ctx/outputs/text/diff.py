@@ -98,6 +98,7 @@ _FIELDS: tuple[_Field, ...] = (
     ("breaks of the prefix", lambda s: s.breaks, number),
     ("tokens out", lambda s: s.output, number),
     ("cost at list price", lambda s: s.usd, usd),
+    ("cost, at least", lambda s: s.usd_at_least, usd),
     ("billed again in USD", lambda s: s.wasted_usd, usd),
 )
 

@@ -19,6 +19,7 @@ from otel_ctx.outputs.text.layout import (
     many,
     paragraph,
 )
+from otel_ctx.outputs.views.listing import not_joined
 
 MIN_WIDTH = 40
 _GIVES, _WITHHOLDS, _DOUBLE = "gives", "withholds", "double"
@@ -28,7 +29,8 @@ _INDENT = 2 + len(_WITHHOLDS) + 2
 def render(analysis: Analysis, inputs: Inputs, *, width: int = 80) -> Iterator[Line]:
     """One block a library, and a last line that says whether anything is to be mended."""
     width = max(width, MIN_WIDTH)
-    for one in (*_head(analysis, inputs, width), *_libraries(analysis, width), *_verdict(analysis)):
+    told = (*_head(analysis, inputs, width), *_libraries(analysis, width), *_apart(analysis, width))
+    for one in (*told, *_verdict(analysis)):
         yield fit(one, width)
 
 
@@ -90,6 +92,13 @@ def _labelled(label: str, lines: Iterator[Line]) -> Iterator[Line]:
     """The lines, which are indented, with ``label`` in front of the first."""
     for i, one in enumerate(lines):
         yield line(Run(f"  {label:<{_INDENT - 2}}", "dim"), *one[1:]) if i == 0 else one
+
+
+def _apart(analysis: Analysis, width: int) -> Iterator[Line]:
+    words = not_joined(analysis.readings)
+    if words:
+        yield BLANK
+        yield from paragraph(words, width, 0, "notice")
 
 
 def _verdict(analysis: Analysis) -> Iterator[Line]:

@@ -27,6 +27,7 @@ from otel_ctx.outputs.text.layout import (
     wrap,
 )
 from otel_ctx.outputs.text.view import View
+from otel_ctx.outputs.views.summary import only_predicted
 
 _SHOWN = 8
 _INDENT = 12
@@ -93,6 +94,8 @@ def _finding(view: View, finding: Finding, *, everything: bool = False) -> Itera
         about.append(f"{number(finding.tokens)} tokens")
     if finding.usd:
         about.append(usd(finding.usd))
+    if _only_predicted(view, finding):
+        about.append("predicted")
     about.append(many(len(finding.calls), "call"))
     about += view.turns(finding.calls)
     yield from facts(about, view.width, _INDENT, "dim")
@@ -103,6 +106,13 @@ def _finding(view: View, finding: Finding, *, everything: bool = False) -> Itera
         )
     if finding.fix:
         yield from paragraph(escape(finding.fix), view.width, _INDENT, "", "fix   ")
+
+
+def _only_predicted(view: View, finding: Finding) -> bool:
+    """Of what was billed again; what is counted in the text is no prediction."""
+    calls = [view.readings[c] for c in finding.calls if c in view.readings]
+    lost = any(cause == finding.kind for r in calls for cause, _ in r.losses)
+    return lost and only_predicted(calls)
 
 
 def _drawn(view: View, finding: Finding) -> bool:

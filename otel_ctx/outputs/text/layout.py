@@ -77,6 +77,13 @@ def usd(value: float) -> str:
     return f"${value:.{max(2, 1 - math.floor(math.log10(abs(value))))}f}"
 
 
+def usd_range(low: float | None, high: float | None) -> str:
+    """``$0.037 to $0.071``; one number where both read the same, and a dash where none is known."""
+    if low is None or high is None:
+        return NOTHING
+    return usd(high) if usd(low) == usd(high) else f"{usd(low)} to {usd(high)}"
+
+
 def spans_of(numbers: Sequence[int]) -> str:
     """``2–8, 11`` for 2, 3, 4, 5, 6, 7, 8 and 11."""
     out: list[list[int]] = []

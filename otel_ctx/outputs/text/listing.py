@@ -16,12 +16,13 @@ from otel_ctx.outputs.text.layout import (
     many,
     moment,
     number,
+    paragraph,
     percent,
-    usd,
+    usd_range,
 )
 from otel_ctx.outputs.text.table import Cell, Column, table
 from otel_ctx.outputs.text.view import BAND_STYLES, View, mark, some, who
-from otel_ctx.outputs.views.listing import Entry
+from otel_ctx.outputs.views.listing import Entry, not_joined
 
 _COLUMNS = (
     Column("#"),
@@ -53,13 +54,18 @@ def _listing(view: View, entries: Sequence[Entry], numbers: Mapping[str, int]) -
     yield BLANK
     calls = sum(e.summary.calls for e in entries)
     lost = sum(e.summary.wasted or 0 for e in entries)
-    costs = [e.summary.usd for e in entries if e.summary.usd is not None]
+    lows = [e.summary.usd_low for e in entries if e.summary.usd_low is not None]
+    highs = [e.summary.usd_high for e in entries if e.summary.usd_high is not None]
     words = [many(len(entries), "conversation"), many(calls, "call")]
     if lost:
-        words.append(f"{number(lost)} tokens billed again")
-    if costs:
-        words.append(f"{usd(sum(costs))} at list price")
+        predicted = all(e.summary.predicted for e in entries if e.summary.wasted)
+        words.append(f"{number(lost)} tokens billed again{' (predicted)' if predicted else ''}")
+    if highs:
+        words.append(f"{usd_range(sum(lows), sum(highs))} at list price")
     yield from facts(words, view.width, 0)
+    alone = not_joined(view.analysis.readings)
+    if alone:
+        yield from paragraph(alone, view.width, 0, "notice")
     if any(e.conversation.joined for e in entries):
         yield line(Run("joined: it began before this input", "dim"))
 
@@ -90,6 +96,6 @@ def _row(view: View, e: Entry, numbers: Mapping[str, int]) -> list[Cell]:
         Run(NOTHING if turns is None else number(int(turns)), "" if c.band == "ok" else style),
         NOTHING if s.hit_ratio is None else percent(s.hit_ratio, 1),
         Run(number(s.wasted), "notice" if s.wasted else "dim"),
-        NOTHING if s.usd is None else usd(s.usd),
+        usd_range(s.usd_low, s.usd_high),
         Run(found, "alarm" if errors else "notice"),
     ]

@@ -22,7 +22,7 @@ from otel_ctx.outputs.text.layout import (
     paragraph,
     percent,
     stacked,
-    usd,
+    usd_range,
 )
 from otel_ctx.outputs.text.table import Cell, Column, table
 from otel_ctx.outputs.text.view import View
@@ -166,7 +166,7 @@ def _agents(view: View, agents: Sequence[AgentTokens]) -> Iterator[Line]:
             NOTHING if a.summary.hit_ratio is None else percent(a.summary.hit_ratio, 1),
             number(a.summary.output),
             number(a.summary.peak),
-            NOTHING if a.summary.usd is None else usd(a.summary.usd),
+            usd_range(a.summary.usd_low, a.summary.usd_high),
         ]
         for a in agents
     ]

@@ -30,7 +30,7 @@ class Row:
     turns_left: float | None
     band: Band
     lost: int
-    usd: float | None
+    usd: tuple[float, float] | None  # at least, at most
     hit_ratio: float | None
     broke: tuple[int, str, str] | None  # turn, path, kind of finding
     seen_unix_nano: int
@@ -41,14 +41,15 @@ class _Sums:
     """Of the calls that have settled."""
 
     lost: int = 0
-    usd: float | None = None
+    usd: tuple[float, float] | None = None
     read: int = 0
     input: int = 0
 
     def add(self, r: Reading) -> None:
         self.lost += r.wasted
         if r.cost is not None:
-            self.usd = (self.usd or 0.0) + r.cost.usd
+            low, high = self.usd or (0.0, 0.0)
+            self.usd = low + r.cost.low, high + r.cost.high
         if r.call.usage.input and r.call.usage.cache_read is not None:
             self.read += r.call.usage.cache_read
             self.input += r.call.usage.input

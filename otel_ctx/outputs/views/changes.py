@@ -332,3 +332,5 @@ def rows(found: Changes) -> Iterable[tuple[str, str, float | None, float | None]
     yield "cache hit ratio", "share", b.hit_ratio, a.hit_ratio
     yield "billed again", "tokens", b.wasted, a.wasted
     yield "cost at list price", "usd", b.usd, a.usd
+    if b.usd_at_least is not None or a.usd_at_least is not None:
+        yield "cost at list price, at least", "usd", b.usd_low, a.usd_low

@@ -53,6 +53,17 @@ def numbering(analysis: Analysis) -> dict[str, int]:
     return {c.id: n for n, c in enumerate(analysis.conversations, 1)}
 
 
+def not_joined(readings: Sequence[Reading]) -> str:
+    """In words, where several conversations may be one: their first calls have neither text nor an id to go on from."""
+    alone = sum(r.unplaced and not r.call.conversation_hint for r in readings)
+    if alone < 2:
+        return ""
+    return (
+        f"{alone:,} calls could not be joined to any: without text or a conversation id one session looks like several "
+        "conversations. Record contents, or set gen_ai.conversation.id (session.id) on the spans."
+    )
+
+
 def _entry(number: int, c: Conversation, readings: Sequence[Reading], found: tuple[int, int]) -> Entry:
     share = c.usage_last / c.limit if c.limit and c.usage_last is not None else None
     first = min((r.call.start_unix_nano for r in readings if r.call.start_unix_nano), default=0)

@@ -25,8 +25,16 @@ class Summary:
     hit_ratio: float | None  # read from the cache, of the input of the calls that report it
     wasted: int | None  # None: what the cache gave is not known of any call
     usd: float | None
+    usd_low: float | None  # and high: where not every number that the price hangs on was told
+    usd_high: float | None
     wasted_usd: float | None
     breaks: int | None  # None: no call's text was seen
+    predicted: bool = False  # what was wasted stands by the rules alone
+
+    @property
+    def usd_at_least(self) -> float | None:
+        """Only where it is less than ``usd``, or that is not all."""
+        return self.usd_low if self.usd_low != self.usd_high else None
 
 
 def summary(label: str, readings: Sequence[Reading]) -> Summary:
@@ -49,9 +57,17 @@ def summary(label: str, readings: Sequence[Reading]) -> Summary:
         hit_ratio=sum(u.cache_read or 0 for u in told) / sum(u.input or 0 for u in told) if told else None,
         wasted=wasted(readings),
         usd=sum(c.usd for c in priced) if priced else None,
+        usd_low=sum(c.low for c in priced) if priced else None,
+        usd_high=sum(c.high for c in priced) if priced else None,
         wasted_usd=sum(r.cost.wasted for r in judged if r.cost is not None) if judged else None,
+        predicted=only_predicted(r for r in readings if r.wasted),
         breaks=_sum(int(r.break_ is not None) if r.seen else None for r in readings),
     )
+
+
+def only_predicted(readings: Iterable[Reading]) -> bool:
+    """Whether what these calls lost stands by the rules alone: no provider told what the cache gave."""
+    return all(r.access is not None and r.access.simulated for r in readings)
 
 
 def wasted(readings: Sequence[Reading]) -> int | None:

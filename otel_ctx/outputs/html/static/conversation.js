@@ -121,7 +121,7 @@ function conversation(number) {
       ["turns", count(last)], ["depth", `${count(c.usage_last)}${c.limit ? ` of ${count(c.limit)}` : ""}`], ["headroom", tag(c.band)],
       ["tokens left", count(c.headroom)], ["turns left", wholeTurns(c.headroom_turns)], ["growth", known(block.depth.growth) ? `${signed(block.depth.growth)} a turn` : null],
       ["full at", block.depth.full_at ? `turn ${wholeTurns(block.depth.full_at)}` : null],
-      ["billed again", known(c.wasted) ? count(c.wasted) : "not checked", c.wasted ? "bad" : ""], ["list price", usd(c.usd)],
+      ["billed again", known(c.wasted) ? count(c.wasted) : "not checked", c.wasted ? "bad" : ""], ["list price", usdRange(c.usd_low, c.usd_high)],
       ["a restart would save", c.saved_by_restarting ? `${short(c.saved_by_restarting)} tokens over the turns left` : null], ["gaps", c.gaps ? count(c.gaps) : null],
       ["joined", c.joined ? "its beginning was not seen" : null], ["models", visible((c.models ?? []).join(", "))],
       ["continues", known(c.parent) ? el("button", { type: "button", class: "link", onclick: () => openCall(c.parent) }, "its parent") : null],

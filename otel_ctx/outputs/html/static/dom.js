@@ -44,6 +44,11 @@ function usd(value) {
   return `$${value.toFixed(value < 0.01 ? 4 : value < 1 ? 3 : 2)}`;
 }
 
+/** One number where both read the same. */
+function usdRange(low, high) {
+  return usd(low) === usd(high) ? usd(high) : `${usd(low)} to ${usd(high)}`;
+}
+
 const two = (n) => String(n).padStart(2, "0");
 
 /** The viewer's own time. */
