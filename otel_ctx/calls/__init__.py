@@ -5,7 +5,7 @@ second instrumentation, by log records that hold its content, and once more in t
 count; a parent's sum is a check.
 """
 
-from otel_ctx.calls.completeness import accounted_for, calls_unseen, with_cut, without_server, without_tools
+from otel_ctx.calls.completeness import accounted_for, has_hole, with_cut, without_server, without_tools
 from otel_ctx.calls.fold import Folded, Made, by_start, fold
 from otel_ctx.calls.groups import awaits_its_end, may_be_told_twice
 from otel_ctx.calls.pieces import history_of
@@ -18,9 +18,9 @@ __all__ = [
     "accounted_for",
     "awaits_its_end",
     "by_start",
-    "calls_unseen",
     "content_of",
     "fold",
+    "has_hole",
     "history_of",
     "may_be_told_twice",
     "own_key",

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import xxhash
 
-from otel_ctx.calls import accounted_for, calls_unseen, with_cut, without_server, without_tools
+from otel_ctx.calls import accounted_for, has_hole, with_cut, without_server, without_tools
 from otel_ctx.conversations import Placed
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
@@ -176,7 +176,7 @@ def _told_by_gap(seen: Completeness, call: Call) -> bool:
     """Is all that is known of what is missing that tokens are, and could it be the system prompt?"""
     first = call.prompt.messages.opening
     told = bool(call.prompt.system) or (first is not None and first.kind == "system")
-    by_gap = seen.status == "partial" and not calls_unseen(call.prompt.messages)
+    by_gap = seen.status == "partial" and not has_hole(call.prompt.messages)
     return by_gap and seen.reasons == ("not_captured",) and not told
 
 
