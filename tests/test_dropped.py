@@ -13,6 +13,7 @@ import pytest
 from otel_ctx.engine import Engine
 from otel_ctx.inputs.otlp_json import spans_of
 from otel_ctx.model import Analysis, Finding, UsageClaim
+from otel_ctx.outputs.views.gates import Gates, judge
 from otel_ctx.parts import is_cut, read_tools
 from otel_ctx.rules import load
 from otel_ctx.usage import decide
@@ -112,6 +113,24 @@ def test_an_input_without_the_cached_tokens_is_not_known_where_these_are_lost() 
 
     assert decide(claim, rule).input == 12
     assert decide(claim._replace(damaged=True), rule).input is None
+
+
+def test_a_hit_ratio_is_the_least_that_it_can_be() -> None:
+    found = damaged("oll053-anthropic", without("cache_read", of=4))
+
+    def result(bound: float) -> tuple[str, str]:
+        (verdict,) = judge(found, found, Gates(min_hit_ratio=bound))
+        return verdict.result, verdict.told
+
+    assert result(0.72) == ("pass", "at least 72.9% of 29,139 tokens came from the cache")
+    assert result(0.80)[0] == "not_checked"
+
+
+def test_a_call_is_counted_once_among_those_that_do_not_say() -> None:
+    found = damaged("oll053-anthropic", setting("cache_read", {"intValue": "-5"}, of=4))
+    (verdict,) = judge(found, found, Gates(min_hit_ratio=0.8))
+
+    assert verdict.calls == (found.readings[3].call.id,)
 
 
 # ---- models
