@@ -890,7 +890,7 @@ def test_an_agents_own_prompt_that_changed_over_a_hand_off_is_a_break() -> None:
 
 def _gates(app: App) -> list[tuple[str, str]]:
     analysis = analysed(app.spans)
-    return [(v.result, v.told) for v in judge(analysis, analysis, Gates(stable_prefix=True))]
+    return [(v.result, v.told) for v in judge(analysis, analysis, Gates(stable_prefix=True, max_waste=0))]
 
 
 _RULES = [
@@ -905,12 +905,11 @@ _RULES = [
         lambda i: "\n".join(
             f"[{i * 7919 + n}] {rule}" if n % 4 == 0 else rule for n, rule in enumerate(_RULES)
         ),
-        lambda i: " ".join(random.Random(f"{i}{n}").choice("abcdefghij") * 4 for n in range(300)),
     ],
-    ids=["both ends", "all over", "nothing in common"],
+    ids=["both ends", "all over"],
 )
 @pytest.mark.parametrize("defs", [None, tools("find", "sell")], ids=["no tools", "tools"])
-def test_the_same_tools_are_the_same_agent_whatever_its_system_prompt(system: Any, defs: Any) -> None:
+def test_values_in_several_places_make_no_other_agent(system: Any, defs: Any) -> None:
     app = App()
     history: list[Message] = []
     for i in range(5):
@@ -924,7 +923,7 @@ def test_the_same_tools_are_the_same_agent_whatever_its_system_prompt(system: An
         None,
         *["messages[0].parts[0]"] * 4,
     ]
-    ((result, _),) = _gates(app)
+    result, _ = _gates(app)[0]
     assert result == "fail"
 
 
@@ -941,7 +940,7 @@ def test_a_system_prompt_that_was_cut_tells_no_agents_apart() -> None:
     assert {frozenset(r.call.completeness.lost) for r in analysed(app.spans).readings} == {
         frozenset({"system"})
     }
-    ((result, told),) = _gates(app)
+    result, told = _gates(app)[0]
     assert (result, told[:12]) == ("not_checked", "3 of 4 calls")
 
 
@@ -949,7 +948,7 @@ def test_a_system_prompt_that_was_cut_tells_no_agents_apart() -> None:
     ("named", "result", "told"),
     [
         (True, "pass", "2 pairs compared"),
-        (False, "not_checked", "3 of 5 calls: tools and system prompt are others than before"),
+        (False, "not_checked", "3 of 5 calls: the system prompt is another one than before"),
     ],
 )
 def test_a_hand_off_is_no_pair_that_was_compared(named: bool, result: str, told: str) -> None:
@@ -966,8 +965,8 @@ def test_a_hand_off_is_no_pair_that_was_compared(named: bool, result: str, told:
         app.call(i * 10, [system, *history], f"Answer {i}.", defs=defs, agent=agent if named else None)
         history = [*history, said("assistant", f"Answer {i}.")]
 
-    ((found, words),) = _gates(app)
-    assert found == result
+    (found, words), (waste, _) = _gates(app)
+    assert (found, waste) == (result, result)
     assert told in words
 
 

@@ -17,6 +17,7 @@ _SKEW_NS = (
 )
 _ALIKE = 0.2  # system prompts that have less than this in common belong to different agents
 _COMMON = 24  # characters that any two have in common ("You are a helpful …"), half of a short one at most
+_PHRASES = 4  # that any two have in common, likewise
 _SAME = 0.8  # those that have this much in common are one, with a value in it that changes
 _SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
 _MODEL_KINDS = ("assistant", "tool_call", "thinking")
@@ -48,7 +49,7 @@ def _was_aside(end: End, call: Call, text: Text) -> bool:
     between = end.next
     return (
         between is not None
-        and _unlike(end.call.prompt, between.call.prompt, text)
+        and other_agent(end.call, between.call, text)
         and same_setup(end.call.prompt, call.prompt, text)
     )
 
@@ -65,26 +66,22 @@ def same_setup(old: Prompt, new: Prompt, text: Text) -> bool:
 
 
 def other_agent(old: Call, new: Call, text: Text) -> bool:
-    """Other tools, and a system prompt with nothing in common with the one before: a hand-off. With the same tools it is a
-    change, however much of the text is another; and what was not seen tells no agents apart."""
-    if {"system", "tools"} & (old.completeness.lost | new.completeness.lost):
-        return False
-    tools = ({s.name for s in c.prompt.tools} for c in (old, new))
-    return next(tools) != next(tools) and _unlike(old.prompt, new.prompt, text)
-
-
-def _unlike(old: Prompt, new: Prompt, text: Text) -> bool:
-    """System prompts that have nothing in common, wherever it may stand in them."""
-    a, b = _system(old), _system(new)
+    """A system prompt that has nothing in common with the one before, wherever it may stand in it: likely a hand-off. A text
+    that was cut tells no agents apart."""
+    a, b = _system(old.prompt), _system(new.prompt)
     if a is None or b is None or a.digest == b.digest:
+        return False
+    if "system" in old.completeness.lost | new.completeness.lost:
         return False
     x, y = text(a.digest), text(b.digest)
     if x is None or y is None:
         return False
     shorter = min(len(x), len(y))
-    if in_common(x, y) >= max(_ALIKE * shorter, min(_COMMON, shorter / 2)):
-        return False
-    return phrases_in_common(x, y) < _ALIKE
+    return not _enough(in_common(x, y), shorter, _COMMON) and not _enough(*phrases_in_common(x, y), _PHRASES)
+
+
+def _enough(common: int, of: int, by_chance: int) -> bool:
+    return of > 0 and common >= max(_ALIKE * of, min(by_chance, of / 2))
 
 
 def _system(prompt: Prompt) -> Segment | None:

@@ -10,7 +10,7 @@ from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of, too_short
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import Lost, switch_of
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
-from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Relation, Segment
+from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
 from otel_ctx.parts import is_mask, loads, masked_at
 from otel_ctx.parts.texts import adds_summary, is_summary, says_summary
 
@@ -31,9 +31,8 @@ _SLOW = (
 _HELD = 3
 _NOTHING: tuple[Segment, ...] = ()
 
-_GO_ON: tuple[Relation, ...] = ("continues", "rewrites", "compacted")
 _ANOTHERS = (
-    "tools and system prompt are others than before: another agent's call or a change, and no agent is named"
+    "the system prompt is another one than before: a change, or another agent's, and no agent is named"
 )
 
 _WHY: dict[Reason, tuple[str, Lost | None]] = {
@@ -65,7 +64,7 @@ def not_seen(step: Step) -> Iterator[NotChecked]:
         yield NotChecked("prefix_changed", _why(call), (call.id,))
         return
     if old is None:
-        if step.reading.previous and not call.agent and step.reading.relation in _GO_ON:
+        if step.reading.handed_over:
             yield NotChecked("prefix_changed", _ANOTHERS, (call.id,))
         return
     if old.completeness.status in ("usage_only", "none"):

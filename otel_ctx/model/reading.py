@@ -187,9 +187,15 @@ class Reading(NamedTuple):
         """Is it known what the cache gave, and whether that was less than it should? Only then ``wasted`` is a verdict, be it
         0. A loss that has no cause, of a prompt that was not seen whole, may be anybody's."""
         access = self.access
-        if access is None or access.actual is None:
+        if access is None or access.actual is None or self.handed_over:
             return False
         return bool(self.wasted) or not (access.lost and self.call.completeness.lost)
+
+    @property
+    def handed_over(self) -> bool:
+        """It goes on from another call, and looks like another agent's, which is not named: it was not held against any."""
+        on = self.relation in ("continues", "rewrites", "compacted") and self.previous is not None
+        return on and self.compared is None and not self.call.agent
 
     @property
     def unplaced(self) -> bool:

@@ -277,10 +277,10 @@ def in_common(a: str, b: str) -> int:
     return head + common_prefix(a[head:][::-1], b[head:][::-1])
 
 
-def phrases_in_common(a: str, b: str) -> float:
-    """Share of the phrases of the text with fewer of them that stand in the other one too, wherever: 0 to 1."""
+def phrases_in_common(a: str, b: str) -> tuple[int, int]:
+    """Phrases that two texts have in common, wherever they stand, and of how many at most."""
     x, y = _phrases(a), _phrases(b)
-    return len(x & y) / max(1, min(len(x), len(y)))
+    return len(x & y), min(len(x), len(y))
 
 
 def _phrases(text: str) -> frozenset[tuple[str, ...]]:
