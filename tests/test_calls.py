@@ -1195,3 +1195,29 @@ def test_a_tool_call_that_alone_has_no_result_shows_a_hole(name: str) -> None:
 
     assert ("messages" in call.completeness.lost) is hole
     assert ("not_captured" in call.completeness.reasons) is hole
+
+
+# ---- what two libraries tell
+
+
+@pytest.mark.parametrize(("scope", "changed"), [(OTHER, False), (GENAI, True)])
+def test_tools_are_compared_as_one_library_tells_them(scope: str, changed: bool) -> None:
+    """Each writes them in its own way: what differs then is no change, and is said to be not compared."""
+
+    def call(id_: int, scope: str, tool: dict[str, Any]) -> Span:
+        history = [said("user", LONG), said("assistant", "Yes."), said("user", "And then?")][: 2 * id_ - 1]
+        tools = json.dumps([{"type": "function", "name": "look", **tool}])
+        return span(
+            id_, at=id_ * 2, scope=scope, messages=history, tokens=(300, 3), **{"gen_ai.tool.definitions": tools}
+        )
+
+    wide = {"description": "Looks it up", "parameters": {"type": "object", "properties": {}}}
+    spans = [call(1, GENAI, wide), call(2, scope, wide | {"parameters": {"type": "object"}})]
+    analysis = analysed(spans)
+    assert len(analysis.readings) == 2
+    assert ("tools_changed" in {f.kind for f in analysis.findings}) is changed
+    assert [n.check for n in analysis.not_checked if "two libraries" in n.why] == [
+        "tools_changed" for _ in range(not changed)
+    ]
+    assert (analysis.readings[1].break_ is not None) is changed
+    assert analysis.readings[1].shared == (0 if changed else 2)

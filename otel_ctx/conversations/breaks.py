@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Segment, grown
+from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Segment, grown, told_otherwise
 from otel_ctx.parts.texts import common_prefix
 
 _BLOCK = 128  # tokens: what caches round down to
 _MEDIA = ("image", "file")  # told apart by a hash of ours: no place in it is one in the prompt
 
 
-def shared_segments(old: Prompt, new: Prompt) -> int:
-    """How many segments from the start are the same."""
+def shared_segments(old: Prompt, new: Prompt, *, tools_alike: bool = False) -> int:
+    """How many segments from the start are the same; ``tools_alike``: the tools are, though they are told otherwise."""
     old, new = _side_by_side(old, new)
     n = 0
     for a, b in ((old.tools, new.tools), (old.system, new.system)):
-        same = _lcp(a, b)
+        same = len(a) if tools_alike and a is old.tools else _lcp(a, b)
         n += same
         if same < max(len(a), len(b)):
             return n
@@ -58,7 +58,8 @@ def _shared_chain(old: Chain, new: Chain) -> int:
 def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break | None:
     """Where ``new`` stops agreeing with ``old`` before the end of what was there; None where it keeps it all.
 
-    Sections that one of the two has lost are left out: nothing is said of what was not seen."""
+    Sections that one of the two has lost are left out: nothing is said of what was not seen; and tools that two
+    libraries tell each in its own way."""
     lost = old.completeness.lost | new.completeness.lost
     if was_read_whole(old, new):
         lost |= {"tools"}  # they stand in front of it all: who told of them told the same ones in another way
@@ -71,7 +72,7 @@ def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break
             index += len(a)
             continue
         same = _lcp(a, b)
-        if same < len(a) or len(b) > len(a):
+        if (same < len(a) or len(b) > len(a)) and not (name == "tools" and told_otherwise(old, new)):
             following = tuple(a[same:]), tuple(b[same:])
             return _break(old, index + same, list(following[0]), list(following[1]), text)
         index += len(a)

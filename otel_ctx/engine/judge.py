@@ -33,6 +33,7 @@ from otel_ctx.model import (
     Reading,
     Said,
     Tokens,
+    told_otherwise,
 )
 from otel_ctx.rules import Rules
 
@@ -198,7 +199,10 @@ class Judge:
         if at is not None and tokens.factor != 1.0:
             at = replace(at, tokens=round(at.tokens * tokens.factor))
         previous = placed.previous
-        shared = shared_segments(previous.prompt, call.prompt) if previous is not None else 0
+        shared = 0
+        if previous is not None:
+            alike = told_otherwise(previous, call)
+            shared = shared_segments(previous.prompt, call.prompt, tools_alike=alike)
         reading = Reading(
             call=call,
             conversation=placed.conversation,

@@ -10,7 +10,7 @@ from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of, too_short
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import Lost, switch_of
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
-from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment
+from otel_ctx.model import Break, Call, Finding, NotChecked, Reason, Segment, told_otherwise
 from otel_ctx.parts import is_mask, loads, masked_at
 from otel_ctx.parts.texts import adds_summary, is_summary, says_summary
 
@@ -72,6 +72,8 @@ def not_seen(step: Step) -> Iterator[NotChecked]:
         return
     lost = mine.lost | old.completeness.lost
     damaged = call if mine.lost or mine.status == "partial" else old
+    if told_otherwise(old, call):
+        yield NotChecked("tools_changed", "two libraries tell of the tools, each in its own way", (call.id,))
     if "tools" in lost:
         whose = call if "tools" in mine.lost else old
         yield NotChecked("tools_changed", _why_tools(whose), (call.id,))

@@ -82,3 +82,14 @@ class Call:
     sums_up: bool = False  # as in ``Telling``
     in_pieces: bool = False  # as in ``Telling``: the same tools may be told otherwise
     guess: tuple[str, ...] = ()  # the evidence of a reading that no dialect vouches for, as in ``Telling``
+
+
+def told_otherwise(old: Call, new: Call) -> bool:
+    """Do two libraries tell of the same tools, each in its own way? What differs then may be the telling."""
+    a, b = old.prompt.tools, new.prompt.tools
+    return (
+        old.scope != new.scope
+        and bool(a)
+        and [s.name for s in a] == [s.name for s in b]
+        and [s.digest for s in a] != [s.digest for s in b]
+    )
