@@ -81,7 +81,7 @@ def cache(view: View) -> Iterator[Line]:
         price = "" if part["usd"] is None else usd(part["usd"])
         gauge = bar(part["tokens"] / waste["tokens"], _BAR, "notice") if view.width >= _NAME + 42 else ()
         yield line("    ", Run(f"{cause:<{_NAME - 4}}"), *gauge, f"  {amount}  {price}".rstrip())
-    yield from facts(_savings(sums["savings"]), view.width, _INDENT)
+    yield from facts(_savings(sums["savings"], waste), view.width, _INDENT)
 
 
 def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
@@ -91,6 +91,7 @@ def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
     return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
 
 
+<<<<<<< HEAD
 def _silent(readings: Sequence[Reading]) -> Iterator[str]:
     """Who tells nothing of the cache, of how many calls."""
     calls = [r.call for r in readings if outcome_of(r) == "not_reported"]
@@ -100,8 +101,22 @@ def _silent(readings: Sequence[Reading]) -> Iterator[str]:
 
 
 def _savings(savings: dict[str, Any] | None) -> Iterator[str]:
+=======
+def _savings(savings: dict[str, Any] | None, waste: dict[str, Any]) -> Iterator[str]:
+>>>>>>> user1
     if savings is None or not savings["usd"]:
         return
     yield f"fixed, it saves {usd(savings['usd'])}, {savings['share']:.0%} of the cost"
+    if (
+        waste["usd"] is not None
+        and usd(savings["usd"]) != usd(waste["usd"])
+        and savings["usd"] < waste["usd"]
+    ):
+        beyond = waste["tokens"] - savings["tokens"]
+        yield (
+            f"{number(beyond)} tokens have no known fix"
+            if beyond > 0
+            else "the writes that it takes are counted"
+        )
     if savings["usd_per_1000_sessions"] is not None:
         yield f"{usd(savings['usd_per_1000_sessions'])} in 1,000 such sessions"

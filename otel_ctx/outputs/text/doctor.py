@@ -68,7 +68,7 @@ def _roles(library: Library) -> Iterator[str]:
     if library.calls or not (library.again or library.sums):
         yield many(library.calls, "call")
     if library.again:
-        yield f"tells again of {many(library.again, 'call')}"
+        yield f"{many(library.again, 'call')} that another tells of too"
     if library.sums and not library.calls:
         yield many(library.sums, "sum")
 

@@ -38,7 +38,7 @@ _DRAWN: dict[State, tuple[str, Style, str]] = {
     "lost": ("×", "alarm", "lost: could have been read"),
     "written": ("▒", "notice", "written"),
     "fresh": ("░", "dim", "neither"),
-    "unknown": ("·", "dim", "nobody says"),
+    "unknown": ("·", "dim", "not reported"),
 }
 
 
@@ -124,7 +124,7 @@ def _held(view: View, rows: Sequence[Row]) -> Iterator[Line]:
     if places and not any(r.call.completeness.lost & {"tools", "system"} for _, r in places):
         about = "" if all(r.tokens.method == "exact" for _, r in places) else "about "
         least = min(at for at, _ in places)
-        words.append(f"where it broke, at least {about}{many(least, 'token')} had stayed the same")
+        words.append(f"where it broke, {about}{many(least, 'token')} or more had stayed the same")
     if unknown:
         words.append(f"{many(unknown, 'turn')} could not be compared")
     yield from facts(words, view.width, _INDENT, "" if broken or unknown else "good")

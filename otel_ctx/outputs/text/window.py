@@ -49,7 +49,8 @@ def window(view: View) -> Iterator[Line]:
         name = view.name(view.conversations[reading.conversation])
         note = f"turn {reading.turn}"
         if len(view.conversations) > 1:
-            note = f"{clip_middle(name, view.width - 35)}, {note}"
+            which = "" if view.verbose else "the deepest: "
+            note = f"{which}{clip_middle(name, view.width - 48)}, {note}"
         yield from heading("What fills the window", note, view.width)
         yield from by_kind_chart(view, reading)
 
