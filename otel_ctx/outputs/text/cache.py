@@ -91,7 +91,6 @@ def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
     return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
 
 
-<<<<<<< HEAD
 def _silent(readings: Sequence[Reading]) -> Iterator[str]:
     """Who tells nothing of the cache, of how many calls."""
     calls = [r.call for r in readings if outcome_of(r) == "not_reported"]
@@ -100,10 +99,7 @@ def _silent(readings: Sequence[Reading]) -> Iterator[str]:
         yield f"not reported by {escape(some(names))} ({many(len(calls), 'call')})"
 
 
-def _savings(savings: dict[str, Any] | None) -> Iterator[str]:
-=======
 def _savings(savings: dict[str, Any] | None, waste: dict[str, Any]) -> Iterator[str]:
->>>>>>> user1
     if savings is None or not savings["usd"]:
         return
     yield f"fixed, it saves {usd(savings['usd'])}, {savings['share']:.0%} of the cost"
