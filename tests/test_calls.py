@@ -1139,7 +1139,12 @@ def test_tools_are_compared_as_one_library_tells_them(scope: str, changed: bool)
         history = [said("user", LONG), said("assistant", "Yes."), said("user", "And then?")][: 2 * id_ - 1]
         tools = json.dumps([{"type": "function", "name": "look", **tool}])
         return span(
-            id_, at=id_ * 2, scope=scope, messages=history, tokens=(300, 3), **{"gen_ai.tool.definitions": tools}
+            id_,
+            at=id_ * 2,
+            scope=scope,
+            messages=history,
+            tokens=(300, 3),
+            **{"gen_ai.tool.definitions": tools},
         )
 
     wide = {"description": "Looks it up", "parameters": {"type": "object", "properties": {}}}
