@@ -33,6 +33,8 @@ _LONGEST_KIND = 128  # characters
 _NEWEST_DROPPED = frozenset(
     {"nodejs", "webjs"}
 )  # SDKs that refuse the newest attributes; others drop the oldest
+_SHORTEST_MESSAGE = '[{"role":"user"}]'
+_OF_MESSAGES = frozenset({"finish_reason", "role", "name", "id", "type", "index"})  # and none of their words
 _PLAIN_NAME = re.compile(r"[\w.:/\[\]-]{1,128}")
 
 
@@ -89,9 +91,13 @@ def with_content(telling: Telling, span: Span) -> Telling:
 
 
 def _may_hold_words(name: str, value: object) -> bool:
-    """Most attributes beside a call's figures are names and numbers."""
-    if not is_plain(value) or ".0." in name:
-        return True
+    """Most attributes beside a call's figures are names and numbers, and lists of them."""
+    if isinstance(value, (list, tuple)):
+        return any(not is_plain(item) or (isinstance(item, str) and len(item) > _LONGEST_KIND) for item in value)
+    if not is_plain(value):
+        return not isinstance(value, str) or len(value) > len(_SHORTEST_MESSAGE)
+    if ".0." in name:
+        return name.rpartition(".")[2] not in _OF_MESSAGES
     return isinstance(value, str) and len(value) > _LONGEST_KIND
 
 
