@@ -362,6 +362,17 @@ def test_a_name_that_is_cut_where_it_differs_has_its_mark() -> None:
     assert second.endswith(f"{name} #2222:1")
 
 
+def test_calls_that_share_a_turn_are_not_counted_as_turns() -> None:
+    b = Builder()
+    calls = [
+        b.call(f"a:{n}", usage=Usage(input=n), turn=turn, conversation="a:1")
+        for n, turn in enumerate((1, 2, 2, 3), 1)
+    ]
+    b.converse(*calls)
+
+    assert " · 4 calls in 3 turns " in shown(b.analysis())
+
+
 def test_long_lists_are_cut_and_v_shows_all() -> None:
     b = Builder()
     for n in range(9):

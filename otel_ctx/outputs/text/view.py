@@ -52,6 +52,12 @@ class View:
     def _inline(self, conversation: Conversation) -> str:
         return self._named(conversation, _label(conversation, self.width))
 
+    def length(self, conversation: Conversation) -> str:
+        """``8 turns``; ``12 calls in 10 turns`` where one was asked again, or several go on from the same call."""
+        calls = len(conversation.calls)
+        turns = len({self.readings[call].turn for call in conversation.calls if call in self.readings})
+        return many(calls, "turn") if turns == calls else f"{many(calls, 'call')} in {many(turns, 'turn')}"
+
     def turns(self, calls: Sequence[str]) -> list[str]:
         """``turns 2–8``, with the conversation's name where there are several; the calls' ids with -v -v."""
         if self.verbose > 1:
