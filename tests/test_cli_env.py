@@ -70,7 +70,8 @@ CONFIGURATION = Fake("opentelemetry-configuration", "0.66b2")
 
 def instrumentation(name: str, version: str = "1.3b0", *wants: str) -> Fake:
     client = name.rpartition("-")[2] if not name.endswith("-v2") else "openai"
-    return Fake(name, version, f"[opentelemetry_instrumentor]\n{client} = x:I\n", wants or (client,))
+    point = "json:JSONDecoder"  # something that can be loaded
+    return Fake(name, version, f"[opentelemetry_instrumentor]\n{client} = {point}\n", wants or (client,))
 
 
 ALL = (OURS, LOADER, DISTRO, UTIL, OTLP, OPENAI, instrumentation(GENAI))
@@ -213,6 +214,17 @@ def test_what_is_not_loaded_says_why(environ: Mapping[str, str], wants: Sequence
     assert found.why.startswith(because)
     assert bool(found.why) == bool(because)
     assert (f"openai ({GENAI} 1.3b0)" in seen.loads) is found.loads
+
+
+def test_what_cannot_be_imported_is_not_active() -> None:
+    """As a package is that wants a module which its client's newer versions no longer have."""
+    gone = Fake(V2, "2.3b0", "[opentelemetry_instrumentor]\nopenai = not_there.at_all:I\n", ("openai",))
+    seen = look({}, (OPENAI, gone))
+    (found,) = seen.instrumentations
+
+    assert found.loads is False
+    assert found.why == "it cannot be imported: ModuleNotFoundError: No module named 'not_there'"
+    assert not any(V2 in name for name in seen.loads)
 
 
 def test_two_of_one_client_are_a_problem() -> None:

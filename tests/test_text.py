@@ -347,6 +347,32 @@ def test_conversations_of_the_same_name_are_told_apart() -> None:
     assert "turn 1 of shop #1111:1 · turn 1 of shop #2222:1" in text
 
 
+def test_a_name_that_is_cut_where_it_differs_has_its_mark() -> None:
+    b = Builder()
+    for n, trace in enumerate(("1111", "2222"), 1):
+        service = f"a-service-with-a-name-{n}-that-takes-more-than-half-of-a-line"
+        b.converse(b.call(f"{trace}:1", usage=Usage(input=5), service=service), services=(service,))
+
+    text = shown(b.analysis(findings=(finding(calls=("1111:1", "2222:1")),)), width=80)
+
+    (first,) = (line for line in text.splitlines() if "#1111:1" in line and "turn 1 of" in line)
+    (second,) = (line for line in text.splitlines() if "#2222:1" in line and "turn 1 of" in line)
+    name = "turn 1 of a-service-…e-than-half-of-a-line"
+    assert first.endswith(f"{name} #1111:1")
+    assert second.endswith(f"{name} #2222:1")
+
+
+def test_calls_that_share_a_turn_are_not_counted_as_turns() -> None:
+    b = Builder()
+    calls = [
+        b.call(f"a:{n}", usage=Usage(input=n), turn=turn, conversation="a:1")
+        for n, turn in enumerate((1, 2, 2, 3), 1)
+    ]
+    b.converse(*calls)
+
+    assert " · 4 calls in 3 turns " in shown(b.analysis())
+
+
 def test_long_lists_are_cut_and_v_shows_all() -> None:
     b = Builder()
     for n in range(9):

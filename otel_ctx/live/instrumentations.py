@@ -121,6 +121,8 @@ def _instrumentation(
     names = tuple(point.name for point in distribution.entry_points if point.group == GROUP)
     client = package if row.own else _client(distribution)
     why = _off(row, environ) if row.own else _unloaded(names, client, distribution, installed, environ)
+    if not why and not row.own:
+        why = _broken(distribution)
     contents, because = _contents(row, environ)
     if contents == NOTHING and row.hook and environ.get(HOOK, "").strip() == "otelctx":
         contents, because = _TO_US, f"{HOOK}=otelctx"
@@ -169,6 +171,17 @@ def _unloaded(
             return f"{name} is not installed"
         if not _allowed(text, installed[name].version):
             return f"{name} {installed[name].version} is installed, it wants {text.partition(';')[0].strip()}"
+    return ""
+
+
+def _broken(distribution: Distribution) -> str:
+    """Why its entry points cannot be loaded, which opentelemetry-instrument does too. A package may break in any way."""
+    for point in distribution.entry_points:
+        if point.group == GROUP:
+            try:
+                point.load()
+            except Exception as error:
+                return f"it cannot be imported: {type(error).__name__}: {error}"
     return ""
 
 

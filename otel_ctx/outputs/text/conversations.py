@@ -141,7 +141,7 @@ def _block(view: View, conversation: Conversation, level: int) -> Iterator[Line]
 def _title(view: View, conversation: Conversation, step: int) -> Line:
     band = f"  {conversation.band:<{_INDENT - 4}}  "
     branch = " " * (step - 2) + "└ " if step else ""
-    turns = many(len(conversation.calls), "turn")
+    turns = view.length(conversation)
     call = view.last(conversation).call
     name = who(conversation) or ("unnamed service" if call.record == "span" else call.dialect)
     model = escape(some(conversation.models)) or "model unknown"

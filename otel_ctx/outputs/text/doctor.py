@@ -65,8 +65,11 @@ def _name(library: Library) -> str:
 
 
 def _roles(library: Library) -> Iterator[str]:
-    if library.calls or not (library.again or library.sums):
+    told = library.calls or library.again or library.sums
+    if library.calls or not (told or library.gives):
         yield many(library.calls, "call")
+    if library.gives and not told:
+        yield "adds to the calls of others"  # log records beside spans, say
     if library.again:
         yield f"{many(library.again, 'call')} that another tells of too"
     if library.sums and not library.calls:

@@ -62,7 +62,7 @@ def _prefixes(view: View, conversations: Sequence[Conversation]) -> Iterator[Lin
 
 def _conversation(view: View, conversation: Conversation) -> Iterator[Line]:
     name = clip_middle(view.name(conversation), max(view.width - 40, 16))
-    turns = many(len(conversation.calls), "turn")
+    turns = view.length(conversation)
     yield from heading("Prefix by turn", f"{name}, {turns}", view.width)
     yield BLANK
     rows = prefix_map(conversation, view.readings)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from otel_ctx.model import Analysis, Band, Conversation, Finding, Reading
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs
-from otel_ctx.outputs.text.layout import Style, many, spans_of
+from otel_ctx.outputs.text.layout import Style, clip_middle, many, spans_of
 from otel_ctx.outputs.views import names, selection
 
 URGENCY: Mapping[Band, int] = {"exceeded": 0, "critical": 1, "low": 2, "unknown": 3, "ok": 4}
 BAND_STYLES: Mapping[Band, Style] = {
     "exceeded": "alarm", "critical": "alarm", "low": "notice", "unknown": "dim", "ok": "good",
 }  # fmt: skip
+_LABEL, _BESIDE = 16, 48  # columns: of a name at least; of what stands beside it on a line
 _MANY_CONVERSATIONS = 3  # named one by one where calls lie in several
 
 
@@ -28,7 +29,7 @@ class View:
     show_text: bool
     readings: Mapping[str, Reading]
     conversations: Mapping[str, Conversation]
-    namesakes: Mapping[str, int]  # how many conversations have a name
+    namesakes: Mapping[str, int]  # how many conversations have a name, as far as it is shown
     found: Mapping[str, Sequence[Finding]]  # errors and warnings, by conversation
 
     def last(self, conversation: Conversation) -> Reading:
@@ -40,10 +41,22 @@ class View:
 
     def name(self, conversation: Conversation) -> str:
         """Service and agent; the beginning of its id too where other conversations have the same."""
-        name = who(conversation)
+        return self._named(conversation, who(conversation))
+
+    def _named(self, conversation: Conversation, name: str) -> str:
         if not name:
             return f"conversation {mark(conversation)}"
-        return name if self.namesakes[name] == 1 else f"{name} {mark(conversation)}"
+        alone = self.namesakes[_label(conversation, self.width)] == 1
+        return name if alone else f"{name} {mark(conversation)}"
+
+    def _inline(self, conversation: Conversation) -> str:
+        return self._named(conversation, _label(conversation, self.width))
+
+    def length(self, conversation: Conversation) -> str:
+        """``8 turns``; ``12 calls in 10 turns`` where one was asked again, or several go on from the same call."""
+        calls = len(conversation.calls)
+        turns = len({self.readings[call].turn for call in conversation.calls if call in self.readings})
+        return many(calls, "turn") if turns == calls else f"{many(calls, 'call')} in {many(turns, 'turn')}"
 
     def turns(self, calls: Sequence[str]) -> list[str]:
         """``turns 2–8``, with the conversation's name where there are several; the calls' ids with -v -v."""
@@ -58,7 +71,7 @@ class View:
             return [f"in {many(len(by_conversation), 'conversation')}"]
         alone = len(self.conversations) == 1
         return [
-            _turns(turns) + ("" if alone else f" of {self.name(self.conversations[id_])}")
+            _turns(turns) + ("" if alone else f" of {self._inline(self.conversations[id_])}")
             for id_, turns in by_conversation.items()
         ]
 
@@ -80,13 +93,18 @@ def view(analysis: Analysis, inputs: Inputs, width: int, verbose: int, show_text
         show_text,
         readings,
         {c.id: c for c in analysis.conversations},
-        Counter(map(who, analysis.conversations)),
+        Counter(_label(c, width) for c in analysis.conversations),
         found,
     )
 
 
 def who(conversation: Conversation) -> str:
     return escape(" › ".join(filter(None, (some(conversation.services), some(conversation.agents)))))
+
+
+def _label(conversation: Conversation, width: int) -> str:
+    """What is shown of its name inside a line: so much that its mark is not cut away."""
+    return clip_middle(who(conversation), max(width - _BESIDE, _LABEL))
 
 
 def some(names: Sequence[str]) -> str:
