@@ -193,9 +193,12 @@ _LEADING = ("type", "role", "name", "description")  # how requests mostly begin 
 def in_order(node: Mapping[Any, Any]) -> dict[Any, Any]:
     """``node`` with its keys in an order that does not hang on that of the attributes which spelled them: attributes have
     none, and a collector may well sort them."""
+    if len(node) < 2:
+        return dict(node)
     return {k: node[k] for k in sorted(node, key=_place)}
 
 
+@lru_cache(maxsize=4096)
 def _place(key: Any) -> tuple[int, str]:
     return (_LEADING.index(key) if key in _LEADING else len(_LEADING)), str(key)
 

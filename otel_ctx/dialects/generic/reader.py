@@ -93,7 +93,9 @@ def with_content(telling: Telling, span: Span) -> Telling:
 def _may_hold_words(name: str, value: object) -> bool:
     """Most attributes beside a call's figures are names and numbers, and lists of them."""
     if isinstance(value, (list, tuple)):
-        return any(not is_plain(item) or (isinstance(item, str) and len(item) > _LONGEST_KIND) for item in value)
+        return any(
+            not is_plain(item) or (isinstance(item, str) and len(item) > _LONGEST_KIND) for item in value
+        )
     if not is_plain(value):
         return not isinstance(value, str) or len(value) > len(_SHORTEST_MESSAGE)
     if ".0." in name:
