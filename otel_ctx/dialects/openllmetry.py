@@ -110,9 +110,11 @@ def _sorted(run: Run) -> _Flat:
     for key, value in chain(run.others, run.new):
         if key.startswith(_PREFIXES):
             for prefix, target in targets.items():
-                rest = key[len(prefix) :]
-                if key.startswith(prefix) and rest[:1].isdigit():
-                    target[rest] = value
+                if key.startswith(prefix):
+                    rest = key[len(prefix) :]
+                    if rest[:1].isdigit():
+                        target[rest] = value
+                    break
     return flat
 
 

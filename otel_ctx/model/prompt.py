@@ -50,6 +50,8 @@ class Awaited(NamedTuple):
         if s.kind not in ("tool_result", "user"):
             return self
         if s.call_id not in self.round:
+            if self.over and not self.earlier:
+                return self
             return self._replace(earlier=tuple(i for i in self.earlier if i != s.call_id), over=True)
         rest = tuple(i for i in self.round if i != s.call_id)
         return Awaited(rest, self.earlier, True, self.hole or bool(self.earlier))

@@ -103,14 +103,15 @@ def facts_of(inputs: Mapping[str, Any], items: Sequence[Any]) -> frozenset[str]:
         facts.add("calls")
     if _starts_late(inputs):
         facts.add("late")
-    for message in items:
-        system = role_of(message) in SYSTEM_ROLES
-        if system:
-            facts.add("system")
-        if sent_together(role_of(message)):
-            facts.add("together")
-        if isinstance(message, dict) and message.keys() == {"role"} and role_of(message) != "assistant":
-            facts.add("bare system" if system else "bare")
+    roles = [role_of(message) for message in items]
+    named = set(roles)
+    if named & SYSTEM_ROLES:
+        facts.add("system")
+    if any(map(sent_together, named)):
+        facts.add("together")
+    for message, role in zip(items, roles, strict=True):
+        if role != "assistant" and isinstance(message, dict) and message.keys() == {"role"}:
+            facts.add("bare system" if role in SYSTEM_ROLES else "bare")
     return frozenset(facts)
 
 
