@@ -16,12 +16,13 @@ from otel_ctx.rules import Rules
 
 class Simulator:
     """Bounded: ``most`` conversations are remembered, the longest silent leaving first. ``behind``: comes to the same calls
-    later, and what it knows is not kept here once more."""
+    later, and what it knows is not kept here once more. ``packs``: prompts wait packed, as in a live session many do."""
 
-    def __init__(self, rules: Rules, most: int, behind: Simulator | None = None) -> None:
+    def __init__(self, rules: Rules, most: int, behind: Simulator | None = None, packs: bool = True) -> None:
         self.caches: Caches = Caches(rules, behind.caches if behind is not None else None)
         self._most = most
         self._behind = behind
+        self._packs = packs
         self._pasts: OrderedDict[tuple[str, str], Past] = OrderedDict()
 
     def step(
@@ -54,11 +55,11 @@ class Simulator:
             return None  # nobody says that it was served: the same
         place = conversation, call.agent
         known = self._pasts.pop(place, None) or self._past_behind(place)
-        past = known.opened() if known is not None else None
+        past = known.opened() if known is not None and self._packs else known
         run = Run(self.caches, call, total, tokens, past)
         same_model = past is None or may_be_one(past.scope, run.scope)
         access = confirm(judge(run, relation, previous, old, shared, at), call.diagnosis, total, same_model)
-        self._pasts[place] = left(run).at_rest()
+        self._pasts[place] = left(run).at_rest() if self._packs else left(run)
         if len(self._pasts) > self._most:
             self._pasts.popitem(last=False)
         return None if in_the_dark(run, relation, access) else access

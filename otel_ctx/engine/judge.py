@@ -87,6 +87,7 @@ class Judge:
             rules,
             _HISTORIES if most is None else most + most // 5,
             behind._cache if behind is not None else None,
+            packs=most is not None,
         )
         self._calls: dict[str, list[str]] = {}  # of each conversation, where all are remembered
         self._behind = behind

@@ -35,6 +35,8 @@ class Texts:
 
     def touch(self, digest: str) -> None:
         """Keep ``digest`` longer: it is shared by many calls."""
+        if not self._old:
+            return
         key = _key(digest)
         text = self._old.get(key)
         if text is not None:
