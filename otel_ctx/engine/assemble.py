@@ -96,8 +96,9 @@ class Assembler:
         if key is not None:
             known = self._sections.get((raw.shape, encoding, key))
             if known is not None:
-                for segment in known:
-                    self._texts.touch(segment.digest)
+                if self._texts.forgets:
+                    for segment in known:
+                        self._texts.touch(segment.digest)
                 return known, set()
         value, reasons = _opened(raw.value)
         # A system prompt may be JSON of its own: whether it holds blocks is seen there.

@@ -33,10 +33,13 @@ class Texts:
             self._size += size
         self._new[key] = text
 
+    @property
+    def forgets(self) -> bool:
+        """May something leave that is not used?"""
+        return bool(self._old)
+
     def touch(self, digest: str) -> None:
         """Keep ``digest`` longer: it is shared by many calls."""
-        if not self._old:
-            return
         key = _key(digest)
         text = self._old.get(key)
         if text is not None:
