@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from otel_ctx.findings import caching, prefix, quality, tools, window
+from otel_ctx.findings import caching, compaction, compared, prefix, quality, tools, window
 from otel_ctx.findings.blame import Blame, blame
 from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
@@ -22,8 +22,8 @@ from otel_ctx.findings.window import as_it_stands
 from otel_ctx.model import Finding, NotChecked
 
 CAUSES: tuple[Check, ...] = (
-    prefix.compaction,
-    prefix.doubtful,
+    compaction.compaction,
+    compared.doubtful,
     tools.tools_reordered,
     tools.tool_schema_key_order,
     prefix.volatile_prefix,
@@ -48,7 +48,7 @@ def cause(step: Step) -> Iterator[Finding | NotChecked]:
         if said:
             yield from said
             named = any(isinstance(s, Finding) for s in said)
-            if check is prefix.compaction and prefix.in_the_head(step):
+            if check is compaction.compaction and compaction.in_the_head(step):
                 yield from _beside(step, said)
             break
     if not named:
@@ -57,7 +57,7 @@ def cause(step: Step) -> Iterator[Finding | NotChecked]:
 
 def _beside(step: Step, said: Sequence[Finding | NotChecked]) -> Iterator[Finding | NotChecked]:
     """What broke tools or system prompt when the history gave way to a summary: it lost what the summary left."""
-    rest = (tuple(check(step)) for check in CAUSES if check is not prefix.compaction)
+    rest = (tuple(check(step)) for check in CAUSES if check is not compaction.compaction)
     kept = sum(f.tokens for f in said if isinstance(f, Finding))
     for found in next((found for found in rest if found), ()):
         yield replace(found, tokens=max(0, found.tokens - kept)) if isinstance(found, Finding) else found
@@ -74,13 +74,13 @@ def _confirmed(step: Step) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Check, ...] = (
-    prefix.not_seen,
+    compared.not_seen,
     cause,
     caching.behind,
     window.window_exceeded,
     window.headroom_low,
     window.growth_spike,
-    prefix.compaction_loop,
+    compaction.compaction_loop,
     quality.content_not_captured,
     quality.content_truncated,
     quality.attributes_dropped,

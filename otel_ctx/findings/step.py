@@ -48,3 +48,10 @@ def named(tool: Segment) -> str:
 
 Check = Callable[[Step], Iterator[Finding | NotChecked]]
 """Looks at one call; yields what it found there, or what it could not check and why."""
+
+
+def rest_of(call: Call, at: Break) -> Sequence[Segment]:
+    """The call's own segments from the break on; the other call may have lost sections that this one has."""
+    segments = list(call.prompt)
+    places = (i for i, s in enumerate(segments) if s is at.before or s is at.after)
+    return segments[next(places, len(segments)) :]
