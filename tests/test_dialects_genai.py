@@ -315,6 +315,15 @@ def test_time_to_first_token_in_seconds_or_milliseconds(value: object, expected:
     assert told({"gen_ai.server.time_to_first_token": value}).first_token_unix_nano == expected
 
 
+def test_a_first_token_is_no_later_than_otlp_can_tell() -> None:
+    last = 2**64 - 1
+    late = replace(
+        span({"gen_ai.server.time_to_first_token": 0.0001}), start_unix_nano=last, end_unix_nano=last
+    )
+
+    assert semconv.first_token(late) == last
+
+
 def test_the_first_chunk_event_is_the_first_token() -> None:
     chunks = [Event("gen_ai.content.completion.chunk", n, {}) for n in (1_700_000_000, 1_800_000_000)]
 

@@ -400,6 +400,9 @@ def _without_schemas(tools: Any) -> bool:
 # ---- time
 
 
+_LATEST = 2**64 - 1  # nanoseconds that OTLP can tell
+
+
 def first_token(span: Span) -> int | None:
     """When the first part of the answer arrived: by attribute, else by the first event of a chunk."""
     length = span.end_unix_nano - span.start_unix_nano
@@ -408,5 +411,5 @@ def first_token(span: Span) -> int | None:
         if value is not None and value > 0:
             for scale in (1e9, 1e6):  # seconds by the conventions; some write milliseconds
                 if value * scale <= max(length, 0) + 1e6:
-                    return span.start_unix_nano + int(value * scale)
+                    return min(span.start_unix_nano + int(value * scale), _LATEST)
     return next((e.time_unix_nano for e in span.events if e.name in _CHUNK_EVENTS), None)
