@@ -87,8 +87,8 @@ def _in_system(step: Step, at: Break) -> int:
     before = step.text(at.before.digest) if at.before is not None else None
     if before is None or at.char_offset is None:
         return 0
-    start = adds_summary(before, after)
-    if start is None or after[at.char_offset : start].strip():  # what differs first is something else
+    start = adds_summary(before, after, until=at.char_offset)  # else what differs first is something else
+    if start is None:
         return 0
     return round(tokens * (1 - start / len(after)))
 

@@ -44,6 +44,7 @@ _WANTED = re.compile(
 )
 _HEADINGS = 8  # places looked at where a summary may begin in a system prompt
 _PHRASE = 3  # words
+_LINE = 400  # characters in which a heading says what it is
 _SAME = 0.8  # texts that have this much in common are one, with a value in it that changes
 
 
@@ -249,13 +250,15 @@ def is_summary(text: str | None) -> bool:
     return next(_summaries((text or "")[:_BEGINNING]), None) is not None
 
 
-def adds_summary(before: str, after: str) -> int | None:
+def adds_summary(before: str, after: str, until: int | None = None) -> int | None:
     """Where in ``after`` a summary of what was said begins, with which a system prompt goes on that was ``before``, with
-    another summary or none; None where it does not."""
+    another summary or none; None where it does not. ``until``: where it begins at most, but for white space."""
     if before == after:
         return None
-    starts = list(_summaries(before))
-    for at in _summaries(after):
+    last = len(after) if until is None else len(after) - len(after[until:].lstrip())
+    found = [at for at in _summaries(after[: last + _LINE]) if at <= last]
+    starts = list(_summaries(before[: round(last / _SAME) + _LINE])) if found else []
+    for at in found:
         for end in (len(before), *starts):
             old, new = before[:end].rstrip(), after[:at].rstrip()
             if in_common(old, new) >= _SAME * max(len(old), len(new)) and before[end:] != after[at:]:
