@@ -152,10 +152,8 @@ def unmarked_tail(f: Facts) -> Verdict:
     return Verdict(otherwise=kind, sure=_of_markers(f))
 
 
-_THE_PROVIDER_S = (
-    "provider_side_miss",
-    "server_side_rewrite_suspected",
-)  # what a change made smaller looks rewritten
+# What a change made smaller looks rewritten, and what was not seen may have changed.
+THE_PROVIDERS = ("provider_side_miss", "server_side_rewrite_suspected")
 
 
 def missed_beside(judged: Verdict, at: Break | None, readable: int, floor: int, style: str) -> int:
@@ -165,7 +163,7 @@ def missed_beside(judged: Verdict, at: Break | None, readable: int, floor: int, 
     Of caches that hold the longest beginning only: where entries end at markers or messages, a change takes more with it
     than its text. The same holds for tools and system prompt, as how a provider writes them is not told."""
     among = at is not None and at.path.startswith("messages") and at.kind not in ("tools", "system")
-    missed = judged.otherwise in _THE_PROVIDER_S and not judged.barrier and style == "prefix"
+    missed = judged.otherwise in THE_PROVIDERS and not judged.barrier and style == "prefix"
     return readable - floor if among and missed and floor < readable // 2 else 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_ctx.cache.cause import OF_THE_TAIL, Verdict, missed_beside, unmarked_tail, verdict
+from otel_ctx.cache.cause import OF_THE_TAIL, THE_PROVIDERS, Verdict, missed_beside, unmarked_tail, verdict
 from otel_ctx.cache.facts import facts_of, too_short, unseen_in_front
 from otel_ctx.cache.marks import marked_once, marks_of
 from otel_ctx.cache.outcome import best_split, outcome_of, reported_split
@@ -14,7 +14,6 @@ from otel_ctx.model import Access, Break, Call, Relation
 
 _MORE_LEAST, _MORE = 128, 0.25  # so much more than a rule takes out was taken out by something else
 _UNMEASURED = 0.2  # places of a prompt of which no call before says where they are
-_ONLY_SEEN = ("provider_side_miss", "server_side_rewrite_suspected")
 
 
 def judge(
@@ -119,7 +118,7 @@ def _otherwise(
         marker = run.past.marker if run.past is not None else None
         once = run.mech.style == "marked" and marked_once(old, run.call, at, marker, common)
         return "breakpoint_before_change" if once else ""
-    if judged.otherwise in _ONLY_SEEN and not _whole(run, old):
+    if judged.otherwise in THE_PROVIDERS and not _whole(run, old):
         return "unknown"  # what was not seen may have changed
     return judged.otherwise
 

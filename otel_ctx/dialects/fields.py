@@ -200,7 +200,12 @@ def in_order(node: Mapping[Any, Any]) -> dict[Any, Any]:
 
 @lru_cache(maxsize=4096)
 def _place(key: Any) -> tuple[int, str]:
-    return (_LEADING.index(key) if key in _LEADING else len(_LEADING)), str(key)
+    return leading(key), str(key)
+
+
+def leading(key: Any) -> int:
+    """Attributes have no order; a definition's keys stand as requests mostly have them."""
+    return _LEADING.index(key) if key in _LEADING else len(_LEADING)
 
 
 def listed(node: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from otel_ctx.dialects import event_messages
-from otel_ctx.dialects.fields import indexed
+from otel_ctx.dialects.fields import indexed, leading
 from otel_ctx.dialects.generic import names
 from otel_ctx.dialects.generic.names import Words
 from otel_ctx.parts import (
@@ -33,7 +33,6 @@ _DEPTH = 4  # of wrappers round what is looked for
 _WIDTH = 8  # items of a list that are looked into
 _LONGEST_REPR = 1 << 18  # characters of Python literals: reading them is slow
 _OPENERS = ("{", "[", '"')
-_FIRST = ("type", "role", "name", "description")
 _PRINTED = re.compile(r"[\[({]\s*(?:\{\s*)?'")  # how a list or dict begins that Python printed
 
 
@@ -97,9 +96,7 @@ def is_plain(value: Any) -> bool:
 
 
 def _place(item: tuple[str, Any]) -> tuple[int, str]:
-    """Attributes have no order; a definition's keys stand as requests mostly have them."""
-    last = item[0].rpartition(".")[2]
-    return (_FIRST.index(last) if last in _FIRST else len(_FIRST)), item[0]
+    return leading(item[0].rpartition(".")[2]), item[0]
 
 
 def _unwrapped(flat: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ must not run with a typing error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -132,11 +132,6 @@ def settings() -> dict[str, Field[Any]]:
     own = {f.name: f for f in fields(GatewayConfig) if f.metadata}
     live = {f.name: f for f in fields(LiveSettings)}
     return own | {name: live[name] for name in _ANALYSIS}
-
-
-def default_of(name: str) -> Any:
-    found = settings()[name]
-    return found.default if found.default is not MISSING else {}
 
 
 def config_of(given: Mapping[str, Given], environ: Mapping[str, str]) -> GatewayConfig:
