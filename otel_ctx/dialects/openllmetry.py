@@ -28,6 +28,7 @@ _BLOCK_LISTS = frozenset({"aws", "bedrock", "aws.bedrock"})  # content is always
 _CALLS = frozenset({"toolUse", "toolResult"})
 _PYTHON_PART = "media_resolution="  # how Python's repr() of a google-genai part begins
 _MEDIA = ("file_data=FileData(", "inline_data=Blob(")  # of such a part its type can still be read
+_NO_TEXT = ("None", "null")  # a null, where a format keeps texts only
 _DEFINITION = ("name", "description", "parameters", "input_schema")  # in the order of the providers' requests
 
 
@@ -168,6 +169,9 @@ def _opened(messages: list[Any], blocks: bool) -> frozenset[str]:
         content = message.get("content")
         if content is None and message.get("role") == "user":  # images could not be written
             facts.add("not_captured")
+        elif content in _NO_TEXT and "tool_calls" in message:
+            del message["content"]
+            continue
         if blocks and isinstance(content, str) and content[:2] == "[{":
             message["content"] = opened = structure(content)
             if isinstance(opened, list) and any(

@@ -8,6 +8,7 @@ input and output: they are the fields ``input`` and ``output``, and go back to w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -40,6 +41,7 @@ _FIELDS = (
     ("level", "level"),
     ("status_message", "statusMessage"),
 )
+_OF_A_MESSAGE = re.compile(r"messages\.\d+\.").search
 _BESIDE = frozenset({"attributes", "resourceAttributes", "scope"})  # in the metadata, of the span itself
 _AI_SDK = "ai"  # its scope
 _LEFT_OUT = (
@@ -173,6 +175,8 @@ def _put_back(
         given, names = [*given, *([answer] if isinstance(answer, dict) else ())], ("events", "")
     elif _have(said, "parts"):
         names = ("gen_ai.input.messages", "gen_ai.output.messages")
+    elif isinstance(given, str) and any(map(_OF_A_MESSAGE, attributes)):
+        names = ("input.value", "output.value")  # a text of what these say whole
     elif not _have(given, "role") or not any(key.startswith("gen_ai.") for key in attributes):
         return None
     elif "llm.request.type" in attributes or any(key.startswith("traceloop.") for key in attributes):

@@ -76,7 +76,7 @@ def _part(tool: Any, index: int) -> Part:
     if not isinstance(tool, dict):
         name = tool if isinstance(tool, str) else ""
         return Part("tools", "", name, path, name or compact(tool))
-    inner = next((tool[k] for k in ("function", "toolSpec") if isinstance(tool.get(k), dict)), tool)
+    inner = _definition(_definition(tool))  # a converter wraps once more what came wrapped
     schema = inner.get("parameters")
     if isinstance(schema, dict) and _is_printed(schema):
         inner = {**inner, "parameters": _unprinted(schema)}
@@ -85,6 +85,10 @@ def _part(tool: Any, index: int) -> Part:
     if marker:
         inner = {k: v for k, v in inner.items() if k not in _MARKERS}
     return Part("tools", "", str(name), path, compact(inner), marker)
+
+
+def _definition(tool: dict[str, Any]) -> dict[str, Any]:
+    return next((tool[k] for k in ("function", "toolSpec") if isinstance(tool.get(k), dict)), tool)
 
 
 def _is_printed(schema: dict[str, Any]) -> bool:

@@ -36,6 +36,7 @@ _ANSWERED = frozenset({
     "output", "outputs", "response", "completion", "answer", "answers", "result", "results", "reply", "replies",
     "choice", "choices", "candidates", "returned", "return",
 })  # fmt: skip
+_SURROUNDINGS = frozenset({"process", "host", "os", "container", "k8s", "cloud", "url"})  # of a resource, or of HTTP
 _APIS = frozenset(
     {"responses", "completions", "generation", "generations"}
 )  # of an API's name unless they end it
@@ -44,6 +45,8 @@ _APIS = frozenset(
 @lru_cache(maxsize=8192)
 def side(path: Words) -> Side:
     """The last word that says it decides: ``openai.responses.input`` was asked."""
+    if path and path[0] in _SURROUNDINGS:
+        return ""
     if path and path[-1] in _APIS:
         return "answered"
     for word in reversed(path):
