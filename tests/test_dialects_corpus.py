@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_ctx import dialects
+from otel_ctx.inputs.otlp_json import spans_of
 from tests.dialects import row, tellings
 
 if TYPE_CHECKING:
@@ -96,26 +98,34 @@ DIALECTS = {
         "logfire-openai-agents-responses",
     ),
 }
-CASES = [(dialects, name) for dialects, names in DIALECTS.items() for name in names]
+CASES = [(of, name) for of, names in DIALECTS.items() for name in names]
 
 
-@pytest.mark.parametrize(("dialects", "name"), CASES)
+@pytest.mark.parametrize(("of", "name"), CASES)
 def test_reading(
-    dialects: str,
+    of: str,
     name: str,
     corpus_case: Callable[[str], CorpusCase],
     golden: Callable[[str, object], None],
 ) -> None:
-    golden(
-        f"corpus/{name}/tellings.json.gz", [row(t) for t in tellings(corpus_case(name), *dialects.split())]
-    )
+    golden(f"corpus/{name}/tellings.json.gz", [row(t) for t in tellings(corpus_case(name), *of.split())])
 
 
-@pytest.mark.parametrize(("dialects", "name"), CASES)
-def test_the_scope_is_not_needed(dialects: str, name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
+@pytest.mark.parametrize(("of", "name"), CASES)
+def test_the_scope_is_not_needed(of: str, name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
     case = corpus_case(name)
 
-    named = [t._replace(scope="", scope_version="") for t in tellings(case, *dialects.split())]
+    named = [t._replace(scope="", scope_version="") for t in tellings(case, *of.split())]
 
     assert named
-    assert list(tellings(case, *dialects.split(), hidden=True)) == named
+    assert list(tellings(case, *of.split(), hidden=True)) == named
+
+
+@pytest.mark.parametrize("name", sorted({name for _, name in CASES}))
+def test_who_tells_something_of_a_span_is_asked(name: str, corpus_case: Callable[[str], CorpusCase]) -> None:
+    """Readers are chosen by words; none that would have had something to say is left out."""
+    for request in corpus_case(name).traces:
+        for span in spans_of(request, ""):
+            chosen = dialects._readers_of(span)
+            for reader in dialects.NEEDS:
+                assert reader in chosen or reader(span) is None

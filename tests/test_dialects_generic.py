@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from otel_ctx import dialects
 from otel_ctx.dialects import generic, read
 from otel_ctx.dialects.generic import names
 from otel_ctx.engine import Engine
@@ -791,3 +792,13 @@ def test_words_that_indexes_spell_beside_figures_and_tools() -> None:
     assert [p.name for p in parts(said.tools)] == ["look"]
     assert said.guess == ("messages: gen_ai.input.messages",)
     assert not said.lost
+
+
+def test_how_a_process_was_started_is_no_prompt() -> None:
+    """Some formats lay the attributes of the resource among those of the span."""
+    call = {"gen_ai.operation.name": "llm_call", "gen_ai.request.model": "gemini-2.5-flash"}
+    started = "node,gemini.js,-m,gemini-2.5-flash,-p,Please read the notes and then tell me all about them."
+    said = dialects.read(span({**call, "process.command_args": started}))
+
+    assert said is not None
+    assert said.messages is None

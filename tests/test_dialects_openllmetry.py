@@ -79,6 +79,15 @@ def test_agentops_names_of_tools(prefix: str, parameters: str) -> None:
     assert not said.reasons
 
 
+@pytest.mark.parametrize("null", ["None", "null"])
+def test_a_null_beside_tool_calls_that_a_format_wrote_as_text(null: str) -> None:
+    call = {"role": "assistant", "content": null, "tool_calls.0.name": "look", "tool_calls.0.arguments": "{}"}
+    said = told(PROMPT | {f"gen_ai.prompt.9.{key}": value for key, value in call.items()})
+
+    assert [p.kind for p in parts(said.messages)][-1] == "tool_call"
+    assert null not in [p.text for p in parts(said.messages)]
+
+
 def test_agentops_leaves_parts_of_anthropics_prompts_out() -> None:
     own = {"instrumentation.name": "agentops", "library.name": "anthropic"}
     said = told(PROMPT | own)

@@ -291,6 +291,10 @@ def test_a_cache_marker_is_no_part_and_marks_what_stands_before_it() -> None:
         {"toolSpec": {"name": "f", "description": "does", "inputSchema": {"json": {}}}},
         {"functionDeclarations": [{"name": "f", "description": "does", "parameters": {}}]},
         '{"name": "f", "description": "does"}',
+        {
+            "type": "function",
+            "function": {"type": "function", "function": {"name": "f", "description": "does"}},
+        },
     ],
 )
 def test_a_tool_in_every_shape(tool: Any) -> None:

@@ -7,8 +7,9 @@ Order matters only where one span wears two dialects at once: the first reader t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from otel_ctx.dialects import (
     adk,
@@ -85,6 +86,35 @@ MARKS: Mapping[Reader, str] = {
 }
 
 _GUESS: Reader = generic.read
+
+# Of what each must find something to tell anything: a span has it as an attribute, as its name or as its scope, "*" is
+# any end. The generic reader looks at all.
+NEEDS: Mapping[Reader, frozenset[str]] = {
+    module.read: module.NEEDS
+    for module in (
+        exchange,
+        openinference,
+        vercel,
+        openllmetry,
+        anthropic_sdk,
+        claude_code,
+        langfuse,
+        langsmith,
+        langgraph,
+        haystack,
+        adk,
+        codex,
+        mastra,
+        monocle,
+        litellm,
+        pydantic,
+        genai,
+    )
+}
+_HINTS = ("gen_ai.", "llm.", "ai.prompt", "ai.model", "openinference.", "traceloop.")
+_WIDEST = 48  # attributes; a call with a prompt in more of them has others each time
+_LONGEST = 4096  # characters of all their names
+_NAMED = frozenset(word for needs in NEEDS.values() for word in needs)
 _OF_A_TOOL = re.compile(r"(?:tool|tools|functions|definitions)\.\d+\.").search
 _LIMIT = 128  # attributes of a span, where nobody has set another limit
 
@@ -109,9 +139,7 @@ def read(span: Span) -> Telling | None:
 
 
 def _read(span: Span) -> Telling | None:
-    for reader in READERS:
-        if reader is _GUESS and _is_known(span):
-            continue  # it would have to look at all that is written there
+    for reader in _readers_of(span):
         telling = reader(span)
         if telling is None:
             continue
@@ -130,14 +158,56 @@ def _read(span: Span) -> Telling | None:
     return None
 
 
+def is_foreign(span: Span) -> bool:
+    """Whether ``span``, of which no reader tells anything, has telemetry of a model's use: attributes that hold messages or
+    token counts. What names itself a tool's run has such too: what goes into the tool and comes out of it."""
+    a = span.attributes
+    words = "\n".join(a) if len(a) <= _WIDEST else ""
+    hinted = _hints(tuple(a)) if not words or len(words) > _LONGEST else _hints_by(words)
+    return hinted and "tool" not in str(a.get("gen_ai.operation.name", ""))
+
+
+@lru_cache(maxsize=1024)
+def _hints_by(words: str) -> bool:
+    return _hints(words.split("\n"))
+
+
+def _hints(words: Iterable[str]) -> bool:
+    return any(w.startswith(_HINTS) and ("token" in w or "message" in w or "prompt" in w) for w in words)
+
+
 def _damaged(telling: Telling, span: Span) -> Telling:
     """``telling`` of a span that has lost attributes, and nobody says which."""
     usage = telling.usage._replace(damaged=True) if telling.usage is not None else None
     return telling._replace(usage=usage, in_pieces=any(map(_OF_A_TOOL, span.attributes)))
 
 
-def _is_known(span: Span) -> bool:
-    return any(mark in span.attributes and reader in READERS for reader, mark in MARKS.items())
+def _readers_of(span: Span) -> tuple[Reader, ...]:
+    """The readers that may know ``span``, by its words alone: most spans are of web servers, databases and frameworks'
+    steps, and have the same words each time."""
+    a = span.attributes
+    if len(a) <= _WIDEST:
+        words = "\n".join((span.scope_name, span.name if span.name in _NAMED else "", *a))
+        if len(words) <= _LONGEST:
+            return _readers_by(READERS, words)
+    return READERS if not _is_known(a, READERS) else tuple(r for r in READERS if r is not _GUESS)
+
+
+@lru_cache(maxsize=1024)
+def _readers_by(readers: tuple[Reader, ...], words: str) -> tuple[Reader, ...]:
+    said = frozenset(words.split("\n"))
+    known = _is_known(said, readers)
+    return tuple(r for r in readers if (not known if r is _GUESS else _has(said, NEEDS[r])))
+
+
+def _has(said: frozenset[str], needs: frozenset[str]) -> bool:
+    begins = tuple(word[:-1] for word in needs if word[-1] == "*")
+    return not needs.isdisjoint(said) or bool(begins and any(word.startswith(begins) for word in said))
+
+
+def _is_known(words: Collection[str], readers: tuple[Reader, ...]) -> bool:
+    """Is it a dialect's own, so that the generic one would have to look at all that is written there for nothing?"""
+    return any(mark in words and reader in readers for reader, mark in MARKS.items())
 
 
 def read_log(record: LogRecord) -> Telling | None:

@@ -15,6 +15,7 @@ _REQUEST = "gcp.vertex.agent.llm_request"
 _RESPONSE = "gcp.vertex.agent.llm_response"
 _SESSION = "gcp.vertex.agent.session_id"
 _FRAMEWORK = "gcp.vertex.agent"  # in place of the provider's name
+NEEDS = frozenset({_REQUEST})
 
 
 def read(span: Span) -> Telling | None:

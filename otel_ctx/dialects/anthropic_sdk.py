@@ -20,6 +20,7 @@ _MARKS = (
     "anthropic.content.truncated",
     "anthropic.usage.cache_creation.ephemeral_5m_input_tokens",
 )
+NEEDS = frozenset({f"{_SCOPE}*", *_MARKS})
 
 
 def read(span: Span) -> Telling | None:

@@ -23,6 +23,7 @@ _SUMS_UP = "compact"
 _CONVERSES = ("sdk", "repl_main_thread", _SUMS_UP, "agent")  # query sources whose prompt is the conversation
 _NEW = re.compile(r"(?:\A|\n\n---\n\n)\[(USER|TOOL RESULT: ([^\]\n]*))\]\n")
 _SECTIONS = frozenset({"tools", "system", "messages"})
+NEEDS = frozenset({"span.type"})
 
 
 # ---- spans

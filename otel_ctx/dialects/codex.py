@@ -20,6 +20,7 @@ _INCLUSIVE: Any = {
 }
 _UNSEEN: Any = {"reasons": frozenset({"not_captured"}), "lost": frozenset({"tools", "system", "messages"})}
 _EVENT, _COMPLETED, _INPUT = "codex.sse_event", "response.completed", "input_token_count"
+NEEDS = frozenset({"turn_id", "codex.usage.total_tokens", _CONVERSATION})
 
 
 def read(span: Span) -> Telling | None:

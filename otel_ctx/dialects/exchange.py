@@ -48,6 +48,7 @@ _PLATFORMS = (  # where a request goes, by its URL
 )
 _ONLY_THERE = (("contents", "gcp.gemini"), ("inferenceConfig", "aws.bedrock"), ("toolConfig", "aws.bedrock"))
 _THREADS = "message-threads"  # Anthropic's beta under which a follow-up holds only what is new
+NEEDS = frozenset({f"{_PREFIX}dialect"})
 
 
 def read(span: Span) -> Telling | None:

@@ -46,6 +46,16 @@ _LOGGED = frozenset(
 )
 _GEMINI_CLI = "llm_call"  # what it calls a request
 _SUM_KINDS = frozenset({"workflow", "agent", "task", "subtask"})  # of traceloop.span.kind and ag2.usage.kind
+NEEDS = frozenset(
+    {
+        *semconv.OPERATION,
+        *semconv.REQUEST_MODEL,
+        *semconv.RESPONSE_MODEL,
+        *semconv.AGENT,
+        "traceloop.span.kind",
+        "ag2.usage.kind",
+    }
+)
 
 
 def read(span: Span) -> Telling | None:

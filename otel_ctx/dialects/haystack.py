@@ -17,6 +17,7 @@ _STEP = "haystack.agent.step.llm"
 _COMPONENT = "haystack.component"
 _GENERATOR = "Generator"  # how the classes of components that ask a model end
 _DEFINITION = ("name", "description", "parameters")  # what a request has of a tool
+NEEDS = frozenset({_STEP, f"{_STEP}.input", f"{_COMPONENT}.type"})
 
 
 def read(span: Span) -> Telling | None:

@@ -48,6 +48,7 @@ _WRITE = (
 _WRITE_1H = ("input_ephemeral_1h_input_tokens",)
 _WRITE_5M = ("input_ephemeral_5m_input_tokens",)
 _CACHED = frozenset((*_READ, *_WRITE, *_WRITE_1H, *_WRITE_5M))
+NEEDS = frozenset({_TYPE})
 
 
 def read(span: Span) -> Telling | None:

@@ -21,6 +21,7 @@ _STATE, _UPDATE = "traceloop.entity.input", "traceloop.entity.output"
 _ANSWER = '"AIMessage'  # the class of an answer, and of one that was streamed
 _OWN_ID = "run-"  # LangChain's, where the provider gave none
 _SUMMED = "LangChain counts all kinds of input in usage_metadata"
+NEEDS = frozenset({_UPDATE})
 
 
 def read(span: Span) -> Telling | None:

@@ -24,6 +24,7 @@ _AGENT = (f"{_METADATA}lc_agent_name",)
 _USAGE = ("langsmith.metadata.usage_metadata", "langsmith.usage_metadata")
 _OTHERS = frozenset({"tool", "retriever", "embedding"})
 _NO_PROVIDER = "langchain"  # what gen_ai.system says where no model is known
+NEEDS = frozenset({_KIND})
 
 
 def read(span: Span) -> Telling | None:

@@ -27,6 +27,7 @@ _PROMPT = (
 )  # fmt: skip
 _ANSWER = ("choices", "content", "output", "candidates")
 _OWN_ID = re.compile(r"chatcmpl-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # in place of the provider's
+NEEDS = frozenset({_CALL, _RAW})
 
 
 def read(span: Span) -> Telling | None:

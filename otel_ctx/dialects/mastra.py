@@ -20,6 +20,7 @@ _TYPE = "mastra.span.type"
 _RUN = "mastra.metadata.runId"
 _TOO_DEEP = "[MaxDepth]"  # what the exporter puts in place of values deep in others
 _PLACEHOLDER = re.compile(r"\[tool(?:-result)?: [^\]\n]*\]")
+NEEDS = frozenset({_TYPE})
 
 
 def read(span: Span) -> Telling | None:

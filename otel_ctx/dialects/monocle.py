@@ -17,6 +17,7 @@ MARK = "monocle_apptrace.version"
 _CALL = "inference"  # of span.type; a framework's wrapper is "inference.framework"
 _MODELS, _PROVIDER = "model.llm.", "inference."  # how the type of an entity begins that is one
 _TOLD = {"tool_id": "id", "tool_name": "name", "tool_function": "name", "tool_arguments": "arguments"}
+NEEDS = frozenset({MARK})
 
 
 def read(span: Span) -> Telling | None:

@@ -30,6 +30,7 @@ _PYTHON_PART = "media_resolution="  # how Python's repr() of a google-genai part
 _MEDIA = ("file_data=FileData(", "inline_data=Blob(")  # of such a part its type can still be read
 _NO_TEXT = ("None", "null")  # a null, where a format keeps texts only
 _DEFINITION = ("name", "description", "parameters", "input_schema")  # in the order of the providers' requests
+NEEDS = frozenset({"llm.request.type", *(f"{prefix}*" for prefix in _PREFIXES)})
 
 
 @dataclass(slots=True)

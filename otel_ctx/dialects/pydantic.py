@@ -32,6 +32,7 @@ _UNKNOWN = "gen_ai.unknown"  # an item that an events list has no event for
 _SKELETONS = ('{"type":"text"}', '{"type": "text"}')  # content is switched off
 _GOOGLE = re.compile(r"google|gcp|gemini|vertex")
 _PLACE = re.compile(r"(system|tools|messages)\[(\d+)\](?:\.content\[(\d+)\])?")
+NEEDS = frozenset({_TEMPLATE, _EVENTS, _PARAMETERS})
 
 
 @dataclass(slots=True)

@@ -45,6 +45,7 @@ _FIRST_INCLUSIVE = 6
 _FROM_PROVIDER = "before version 6 the AI SDK passes the provider's number on"
 _FROM_RAW = "the provider's usage in ai.response.providerMetadata"
 _SAID_VERSION = re.compile(r"(?:^| )ai/(\d{1,3})\.")
+NEEDS = frozenset({"ai.operationId"})
 
 
 def read(span: Span) -> Telling | None:

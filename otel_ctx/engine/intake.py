@@ -68,7 +68,7 @@ class Intake:
                 if telling.parent_id:
                     self.above.add((telling.trace_id, telling.parent_id))
             return self._hear(telling)
-        if not again and _looks_like_a_model(span):
+        if not again and dialects.is_foreign(span):
             scope = span.scope_name or "(no scope)"
             self.foreign[scope] = self.foreign.get(scope, 0) + 1
         return None
@@ -146,14 +146,3 @@ def _weight(telling: Telling) -> tuple[int, int]:
     usage = telling.usage
     size = sum(len(raw.value) for raw in values if raw is not None and hasattr(raw.value, "__len__"))
     return size + (usage is not None and usage.input is not None), (usage.output or 0) if usage else 0
-
-
-_HINTS = ("gen_ai.", "llm.", "ai.prompt", "ai.model", "openinference.", "traceloop.")
-
-
-def _looks_like_a_model(span: Span) -> bool:
-    """Telemetry of a model's use that no dialect knows: attributes that hold messages or token counts. What names itself
-    a tool's run has such too: what goes into the tool and comes out of it."""
-    return "tool" not in str(span.attributes.get("gen_ai.operation.name", "")) and any(
-        k.startswith(_HINTS) and ("token" in k or "message" in k or "prompt" in k) for k in span.attributes
-    )

@@ -26,9 +26,11 @@ def id_of_text(text: object, size: int) -> str:
         return ""
     if not isinstance(text, str):
         raise ValueError("is no text")
-    if len(text) != 2 * size or not _is_hex(text):
-        text = _other_text(text, size)
-    text = text.lower()
+    try:
+        is_hex = len(text) == 2 * size and len(bytes.fromhex(text)) == size  # it skips spaces
+    except ValueError:
+        is_hex = False
+    text = text.lower() if is_hex else _other_text(text, size).lower()
     return "" if text == _ZEROS[size] else text
 
 
@@ -228,6 +230,8 @@ def status_code(value: Any) -> int:
 
 
 def _enum(value: Any, numbers: Mapping[str, int]) -> int:
+    if value is None:
+        return 0
     if isinstance(value, str):
         if not value.isascii() or not value.isdigit():
             # CLIENT, client, SPAN_KIND_CLIENT, SpanKind.CLIENT; STATUS_CODE_ERROR, StatusCode.ERROR

@@ -64,6 +64,8 @@ def attributes_of(pairs: Any) -> tuple[dict[str, Any], int]:
             value = pair["value"]
             if "stringValue" in value and (text := value["stringValue"]) is not None:
                 attributes[pair["key"]] = text
+            elif "intValue" in value and (number := value["intValue"]) is not None:
+                attributes[pair["key"]] = int(number)
             else:
                 attributes[pair["key"]] = value_of(value)
     except ODD:

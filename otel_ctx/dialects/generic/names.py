@@ -21,10 +21,14 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+[a-z]*")
 _LONGEST = 256  # characters of a name; what is longer is content that became a key
 
 
-@lru_cache(maxsize=8192)
 def words(name: str) -> Words:
     """``llm.spanInputs`` -> ``("llm", "span", "inputs")``."""
-    return tuple(word.lower() for word in _WORD.findall(name)) if len(name) <= _LONGEST else ()
+    return _words(name) if len(name) <= _LONGEST else ()
+
+
+@lru_cache(maxsize=8192)
+def _words(name: str) -> Words:
+    return tuple(word.lower() for word in _WORD.findall(name))
 
 
 # ---- which side of a call a value stands on
@@ -36,7 +40,9 @@ _ANSWERED = frozenset({
     "output", "outputs", "response", "completion", "answer", "answers", "result", "results", "reply", "replies",
     "choice", "choices", "candidates", "returned", "return",
 })  # fmt: skip
-_SURROUNDINGS = frozenset({"process", "host", "os", "container", "k8s", "cloud", "url"})  # of a resource, or of HTTP
+_SURROUNDINGS = frozenset(
+    {"process", "host", "os", "container", "k8s", "cloud", "url"}
+)  # of a resource, or of HTTP
 _APIS = frozenset(
     {"responses", "completions", "generation", "generations"}
 )  # of an API's name unless they end it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -30,6 +30,7 @@ from otel_ctx.dialects.generic.values import is_plain, opened, values
 from otel_ctx.model import Raw, Reason, Span, Telling
 
 _LONGEST_KIND = 128  # characters
+_LONGEST_NAMES = 4096  # characters of all attributes' names; who has more is not one of many
 _NEWEST_DROPPED = frozenset(
     {"nodejs", "webjs"}
 )  # SDKs that refuse the newest attributes; others drop the oldest
@@ -41,7 +42,7 @@ _PLAIN_NAME = re.compile(r"[\w.:/\[\]-]{1,128}")
 def read(span: Span) -> Telling | None:
     """What ``span`` seems to tell of a model call; None where it seems to tell of none."""
     a = span.attributes
-    if not span.events and _say_nothing(tuple(a)) and all(map(is_plain, a.values())):
+    if not span.events and _say_nothing(a) and all(map(is_plain, a.values())):
         return None
     kind, says = _kind(span)
     if kind == "other":
@@ -103,10 +104,17 @@ def _may_hold_words(name: str, value: object) -> bool:
     return isinstance(value, str) and len(value) > _LONGEST_KIND
 
 
-@lru_cache(maxsize=1024)
-def _say_nothing(keys: tuple[str, ...]) -> bool:
+def _say_nothing(names_: Iterable[str]) -> bool:
     """Most spans are of web servers and databases, which have the same attributes each time."""
-    return not any(names.says_something(words) or names.tells_kind(words) for words in map(names.words, keys))
+    written = "\n".join(names_)
+    return len(written) <= _LONGEST_NAMES and _say_nothing_in(written)
+
+
+@lru_cache(maxsize=1024)
+def _say_nothing_in(written: str) -> bool:
+    return not any(
+        names.says_something(w) or names.tells_kind(w) for w in map(names.words, written.split("\n"))
+    )
 
 
 def _kind(span: Span) -> tuple[Kind, str]:

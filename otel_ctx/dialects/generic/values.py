@@ -90,9 +90,9 @@ def values(attributes: Mapping[str, Any], within: Words = ()) -> Iterator[Value]
 
 def is_plain(value: Any) -> bool:
     """A number or nothing, or text that is no JSON."""
-    return (
-        value[:1] not in _OPENERS if isinstance(value, str) else not isinstance(value, (Mapping, list, tuple))
-    )
+    if isinstance(value, str):
+        return value[:1] not in _OPENERS
+    return isinstance(value, (int, float)) or not isinstance(value, (Mapping, list, tuple))
 
 
 def _place(item: tuple[str, Any]) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from otel_ctx.parts import reserve_of, structure
 
 _SUMS = frozenset({"AGENT", "CHAIN", "UNKNOWN"})  # kinds of spans that repeat or sum the calls below them
 _THREADS = ("session_id", "conversation_id", "thread_id", "sessionId", "threadId")
+NEEDS = frozenset({"openinference.span.kind", "llm.token_count.prompt", "llm.model_name"})
 
 
 def read(span: Span) -> Telling | None:

@@ -60,17 +60,18 @@ def gather(attributes: Mapping[str, Any]) -> Flat:
     tools: dict[str, Any] = {}
     has_inputs = masked = of_openllmetry = False
     for key, value in attributes.items():
-        if not key.startswith("llm."):
-            if key.startswith(_OTHERS_PROMPT) and key[len(_OTHERS_PROMPT) :][:1].isdecimal():
-                of_openllmetry = True
-        elif key.startswith(_INPUT):
-            hidden = value == MASK and key.endswith(_HIDDEN_TEXTS)
-            masked, has_inputs = masked or hidden, has_inputs or not hidden
+        if key.startswith(_INPUT):  # nearly all of a long prompt's
+            if value == MASK and key.endswith(_HIDDEN_TEXTS):
+                masked = True
+            else:
+                has_inputs = True
         elif key.startswith(_OUTPUT):
             if value != MASK:
                 outputs[key[len(_OUTPUT) :].replace(".message.", ".", 1)] = value
         elif key.startswith(_TOOLS):
             tools[key[len(_TOOLS) :].replace(".tool.", ".", 1)] = value
+        elif key.startswith(_OTHERS_PROMPT) and key[len(_OTHERS_PROMPT) :][:1].isdecimal():
+            of_openllmetry = True
     return Flat(attributes, outputs, tools, has_inputs, masked, of_openllmetry)
 
 
