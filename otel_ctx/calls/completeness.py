@@ -14,13 +14,10 @@ from otel_ctx.model import (
     Status,
     Usage,
 )
+from otel_ctx.tokens.unseen import AROUND_EACH, SHARE_OF_TOOLS
 
 _GAP_TOKENS, _GAP_A_MESSAGE = 16, 4  # framing: the smallest tool takes more than this leaves
 _FAR_TOKENS = 400
-_FRAMING = 8  # tokens that a provider puts round a message, at most
-# Of the tokens of tools: how a provider writes them is not told. The 54 lists of tools in the logs of requests of our corpus
-# take 3 to 28 % more o200k tokens as JSON with blanks than as the compact JSON that is counted (median 23 %).
-_TOOLS = 0.30
 _FAR_SHARE = 0.4  # of the reported input that no text accounts for, where counts are estimates
 _FAR_EXACT = 0.15  # the same where they are exact: hidden instructions and framing are a few per cent
 _ORDER: tuple[Reason, ...] = (
@@ -82,8 +79,8 @@ def completeness_of(
     if has_hole(chain):
         why.add("not_captured")
         gone.add("messages")
-    room = _FRAMING * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
-    room += round(_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
+    room = AROUND_EACH * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
+    room += round(SHARE_OF_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
     share = _FAR_EXACT if exact else _FAR_SHARE
     short = usage.input is not None and not chain.unmeasured and missing > max(room, share * usage.input)
     known = why - {"guessed"}  # a guess is no reason why something should be missing

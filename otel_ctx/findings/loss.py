@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from otel_ctx.findings.step import Step
 from otel_ctx.model import Break, Call, Evidence
+from otel_ctx.tokens.unseen import AROUND_EACH, SHARE_OF_TOOLS
 
 _SLACK_TOKENS = 128  # providers read whole blocks and add tokens of their own
 _SLACK_EXACT = 0.05
 _SLACK_ESTIMATED = 0.25
-_SLACK_TOOLS = 0.35  # how a provider writes tools is not told: their count is an estimate, whatever counts it
-_FRAMING = 8  # tokens that a provider puts round one of them, at most
 
 UNSEEN = "What was sent is stored under a name that holds its hash, and the hash is another one."
 
@@ -65,7 +64,7 @@ def loss_of(step: Step, at: Break) -> Loss:
         known_to = access.predicted.read + unseen + max(_SLACK_TOKENS, share * access.predicted.read)
     evidence: Evidence = "reported" if before > most or read <= known_to < before else "predicted"
     front = old.prompt.tools[: at.index]
-    most += (_SLACK_TOOLS * sum(s.tokens or 0 for s in front) + _FRAMING * len(front)) * tokens.factor
+    most += (SHARE_OF_TOOLS * sum(s.tokens or 0 for s in front) + AROUND_EACH * len(front)) * tokens.factor
     if read <= most:
         return Loss(lost, evidence)
     known = any(

@@ -50,7 +50,7 @@ def names() -> tuple[str, ...]:
 
 def case(seed: int, mutation: str, longest: int = LONGEST) -> Case:
     """The case of ``seed``: where its first session has no place for the fault, the next one that has."""
-    for attempt in range(200):
+    for attempt in range(2_000):
         mutate, calm = _MUTATIONS[mutation]
         session, rng, maker = make(seed * 1000 + attempt, calm=calm, longest=longest)
         try:
