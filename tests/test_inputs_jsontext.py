@@ -248,3 +248,11 @@ def test_what_is_sound_has_none(value: Any, indent: int | None) -> None:
 @pytest.mark.parametrize("data", [b'{"a":"\\ud83d"}', b'{"a":1}{"a":2}', b'{"a":"x:\\":y","b:":[{"a":1}]}'])
 def test_what_is_only_unusual_has_none(data: bytes) -> None:
     assert {jsontext.flaw(document) for document in found(data)} == {""}
+
+
+@pytest.mark.parametrize("end", [b"", b"\\"])
+def test_a_line_that_was_cut_in_a_prompt_full_of_quotes_takes_no_longer_than_it_is(end: bytes) -> None:
+    """Each quote in it once began a search to its end: 300 kB took ten minutes, and these would take a day."""
+    cut = b'{"value": "' + rb"{\"role\": \"user\"}, " * 200_000 + end
+
+    assert problems(b'{"a": 1}\n' + cut) == [(2, 2, CUT)]

@@ -30,7 +30,8 @@ TWICE = "JSON with a key that an object has twice"
 
 _opens_a_line = re.compile(rb"^[^\S\n]*[{\[]", re.MULTILINE).search
 _has_surrogate = re.compile(r"\\u[dD][89a-fA-F]").search
-_strings = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+# One that is cut goes to the end: else each quote in it would be tried as the beginning of another.
+_strings = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _OPENERS = (b"{", b"[")
 _CLOSERS = (b"}", b"]")
 _INDENT = (b" ", b"\t")
