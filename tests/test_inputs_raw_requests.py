@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from otel_ctx import Analysis, Engine, InputError, read
 from otel_ctx.dialects import exchange
-from otel_ctx.inputs import raw_requests
+from otel_ctx.inputs import raw_bodies, raw_requests
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Skipped
 from otel_ctx.inputs.references import Answered
@@ -562,7 +562,7 @@ values = st.recursive(
     lambda inside: st.lists(inside, max_size=3)
     | st.dictionaries(
         st.sampled_from(
-            [*raw_requests._REQUESTS, *raw_requests._ANSWERS, "messages", "contents", "model", "usage", "role", "content",
+            [*raw_bodies._REQUESTS, *raw_bodies._ANSWERS, "messages", "contents", "model", "usage", "role", "content",
              "parts", "error", "status", "timestamp", "custom_id", "requests", "choices", "candidates", "system", "tools",
              "headers", "metadata", "conversation", "prompt", "cache_control", "duration", "type", "id"]
         ),
