@@ -374,10 +374,12 @@ def _stream_format(value: Any, forced: Format | None) -> StreamFormat | None:
     """The format of a whole stream that begins with ``value``, or with a list of such."""
     if forced is not None:
         return forced if isinstance(forced, StreamFormat) else None
-    while isinstance(value, list) and _claimed(value, None) is None:
-        value = next((v for v in value if isinstance(v, (dict, list))), None)
-    known = _claimed(value, None)
-    return known if isinstance(known, StreamFormat) else None
+    whole, known = value, _claimed(value, None)
+    while not isinstance(known, (JsonFormat, StreamFormat)) and (inside := _inside(value, known)):
+        value = next((v for v in inside if isinstance(v, (dict, list))), None)
+        known = _claimed(value, None)
+    opens = isinstance(known, StreamFormat) and (value is whole or known.opens(whole) is not None)
+    return known if isinstance(known, StreamFormat) and opens else None
 
 
 def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | Wrapping | None:
@@ -406,7 +408,8 @@ def _stranger(document: Any, forced: Format | None) -> str:
         return _UNKNOWN
     if "resourceMetrics" in document or "resource_metrics" in document:
         return _METRICS
-    if "messages" in document or ("role" in document and "content" in document):
+    sent = document.get("messages")
+    if "model" not in document and ((isinstance(sent, list) and sent) or {"role", "content"} <= document.keys()):
         return _MESSAGES
     keys = [key for key in document if key in _FAMILIAR][:4]
     return _UNKNOWN + (f" (keys {', '.join(keys)})" if keys else "")

@@ -36,7 +36,7 @@ _CONVERSATIONS = (
     "conversation_id", "conversationId", "session_id", "sessionId", "thread_id", "threadId", "chat_id",
 )  # fmt: skip
 _SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-conversation-id")
-_LISTS = ("requests", "calls", "records", "entries", "items", "logs", "exchanges")  # of records, in one document
+_LISTS = ("requests", "calls", "records", "entries", "items", "logs", "exchanges", "data")  # of records, in one document
 _LOOKED_AT = 8  # records of a list
 _DAMAGED_ANSWER = "its answer is damaged: it was cut or is broken, and what is missing of it is not known"
 
