@@ -409,7 +409,9 @@ def _stranger(document: Any, forced: Format | None) -> str:
     if "resourceMetrics" in document or "resource_metrics" in document:
         return _METRICS
     sent = document.get("messages")
-    if "model" not in document and ((isinstance(sent, list) and sent) or {"role", "content"} <= document.keys()):
+    if "model" not in document and (
+        (isinstance(sent, list) and sent) or {"role", "content"} <= document.keys()
+    ):
         return _MESSAGES
     keys = [key for key in document if key in _FAMILIAR][:4]
     return _UNKNOWN + (f" (keys {', '.join(keys)})" if keys else "")

@@ -133,16 +133,16 @@ def _is_body(value: Json) -> bool:
     given = value.get("input")
     if isinstance(given, list):
         return any(map(is_message, given)) or not any(isinstance(item, Mapping) for item in given)
-    return isinstance(given, str) or (
-        isinstance(value.get("prompt"), (str, dict)) and "choices" not in value
-    )
+    return isinstance(given, str) or (isinstance(value.get("prompt"), (str, dict)) and "choices" not in value)
 
 
 def _is_evident(body: Json, around: list[Json]) -> bool:
     """Is it a request, and nothing else that has these names? Messages are exported and trained with, contents are those
     of a book, and any product has a model: something has to speak of a request, or of its answer."""
     return (
-        not body.keys().isdisjoint(_PARAMETERS) or _speaks_of_a_request(body, around) or _is_told_of(body, around)
+        not body.keys().isdisjoint(_PARAMETERS)
+        or _speaks_of_a_request(body, around)
+        or _is_told_of(body, around)
     )
 
 
@@ -169,9 +169,7 @@ def _is_told_of(body: Json, around: list[Json]) -> bool:
 
 def _is_known_model(model: str) -> bool:
     rules = load()
-    return bool(
-        _NO_CHAT_MODEL.search(model) or rules.provider_of("", model) or rules.encoding_of(model)
-    )
+    return bool(_NO_CHAT_MODEL.search(model) or rules.provider_of("", model) or rules.encoding_of(model))
 
 
 def _has_messages(record: Json) -> bool:
@@ -222,7 +220,7 @@ def _named(level: Json, body: Json | None) -> tuple[Any, int | None, bool]:
 
 def _by_shape(level: Json, body: Json | None) -> Any:
     """An answer under whatever name, where there is but one."""
-    found = []
+    found: list[Any] = []
     for value in map(_opened, level.values()):
         if isinstance(value, Mapping) and value is not body:
             answer = _unwrapped(value, _NESTED)[0]

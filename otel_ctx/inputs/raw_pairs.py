@@ -13,7 +13,9 @@ from otel_ctx.model import Span
 
 EXPLICIT = ("custom_id", "request_id", "requestId", "req_id")
 """Ids that batches and gateways use again in other files, and from one try to the next."""
-_NAMED_ID = re.compile(r"(?:^|.*[-_. ])(?:id|uuid|guid)|.*[a-z](?:I[dD]|UUID|Uuid|GUID|Guid)|(?:req|request|trace|call|flow|correlation)id")
+_NAMED_ID = re.compile(
+    r"(?:^|.*[-_. ])(?:id|uuid|guid)|.*[a-z](?:I[dD]|UUID|Uuid|GUID|Guid)|(?:req|request|trace|call|flow|correlation)id"
+)
 _STAYS = re.compile(  # an id of what lasts longer than a request
     r"conversation|session|thread|chat|user|account|tenant|org|project|customer|client|team|group|app|agent|service|host"
     r"|instance|process|worker|container|pod|node|model|deployment|key|device|workspace|region|parent|env|stream|version",
@@ -82,10 +84,7 @@ class Pairs:
             skipped.append(Skipped(alone[0].where, f"{count} {_ALONE}"))
 
 
-_ALONE = (
-    "without a request: no id that one request and one answer share tells whose it is, and it counts as a call of its own; "
-    "log one id with both (request_id)"
-)
+_ALONE = "that no id joins to a request, counted as calls of their own: log one id with both (request_id)"
 
 
 def _named(span: Span, attribute: str, name: str) -> Span:

@@ -36,9 +36,18 @@ _CONVERSATIONS = (
     "conversation_id", "conversationId", "session_id", "sessionId", "thread_id", "threadId", "chat_id",
 )  # fmt: skip
 _SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-conversation-id")
-_LISTS = ("requests", "calls", "records", "entries", "items", "logs", "exchanges", "data")  # of records, in one document
+_LISTS = (
+    "requests",
+    "calls",
+    "records",
+    "entries",
+    "items",
+    "logs",
+    "exchanges",
+    "data",
+)  # of records, in one document
 _LOOKED_AT = 8  # records of a list
-_DAMAGED_ANSWER = "its answer is damaged: it was cut or is broken, and what is missing of it is not known"
+_DAMAGED_ANSWER = "its answer is damaged: JSON or an event that was cut or is broken"
 
 Json = Mapping[str, Any]
 
@@ -146,7 +155,9 @@ class _Reader:
 
 def _failure(around: list[Json], status: int | None) -> tuple[str, str] | None:
     """Type and words of an error that the record itself tells."""
-    error = next((e for level in around if (e := structure(level.get("error") or level.get("exception")))), None)
+    error = next(
+        (e for level in around if (e := structure(level.get("error") or level.get("exception")))), None
+    )
     if isinstance(error, Mapping):
         kind, words = error.get("type") or error.get("code") or "error", error.get("message") or ""
         return str(kind), str(words)
@@ -157,7 +168,9 @@ def _failure(around: list[Json], status: int | None) -> tuple[str, str] | None:
 
 def _id(around: list[Json]) -> str | None:
     said = (level.get(name) for level in around for name in EXPLICIT)
-    return next((str(v) for v in said if isinstance(v, (str, int)) and not isinstance(v, bool) and v != ""), None)
+    return next(
+        (str(v) for v in said if isinstance(v, (str, int)) and not isinstance(v, bool) and v != ""), None
+    )
 
 
 def _session(around: list[Json]) -> str | None:

@@ -40,9 +40,10 @@ _WITH_MONTH = re.compile(  # of web servers, 30/Nov/2026:10:01:00 +0100, and of 
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_HAS_CLOCK = re.compile(r"\d:\d\d")
 UNREAD = (
-    "a time that could not be read: known are ISO 8601, 30/Nov/2026:10:01:00 +0100, Mon, 30 Nov 2026 10:01:00 GMT, and "
-    "numbers since 1970; a record without a time keeps its place in the file"
+    "a time that cannot be read, so the record keeps its place in the file: known are ISO 8601, 30/Nov/2026:10:01:00 +0100, "
+    "Mon, 30 Nov 2026 10:01:00 GMT and numbers since 1970"
 )
 
 Json = Mapping[str, Any]
@@ -91,7 +92,7 @@ def moment(value: Any) -> int:
 def _says_something(level: Json) -> bool:
     for name in (*_STARTS, *_ENDS):
         value = level.get(name)
-        if isinstance(value, str) and value.strip(" -") and not _NUMBER.fullmatch(value):
+        if isinstance(value, str) and _HAS_CLOCK.search(value):
             return True
         if name not in _OFTEN_DURATIONS and isinstance(value, (int, float)) and value and value is not True:
             return True

@@ -129,7 +129,7 @@ def _whole(events: Iterable[Any]) -> Mapping[str, Any] | None:
 def _is_end(event: Any) -> bool:
     """Does the event say that the answer has ended, in any provider's words?"""
     if not isinstance(event, Mapping):
-        return event == _DONE
+        return bool(event == _DONE)
     if event.get("type") in _LAST or any(event.get(key) for key in _FINISHED):
         return True
     if event.get("object") == "response" or mapping(event.get("metadata")).get("usage"):
