@@ -527,6 +527,21 @@ def test_a_request_and_its_answer_in_two_records(key: str, ids: tuple[Any, ...],
     assert skipped == []
 
 
+def test_an_answer_is_logged_when_it_has_been_given(analyse: Any) -> None:
+    asked, answered = split("trace_id", "a")
+    analysis, _ = analyse(log=lines(asked, {**answered, "latency_ms": 1900}))
+    (call,) = calls(analysis)
+    assert call.end_unix_nano - call.start_unix_nano == 2 * SECOND
+
+
+def test_a_refusal_in_a_record_of_its_own(analyse: Any) -> None:
+    asked, answered = split("trace_id", "a")
+    refusal = {"type": "error", "error": {"type": "overloaded_error", "message": ""}}
+    analysis, skipped = analyse(log=lines(asked, {**answered, "status": 529, "body": refusal}))
+    assert [(c.status, c.error) for c in calls(analysis)] == [("error", "overloaded_error")]
+    assert skipped == []
+
+
 def test_answers_find_their_requests_in_any_order(analyse: Any) -> None:
     rows = split("trace_id", "a", "b", "c")
     analysis, skipped = analyse(log=lines(*rows[::2], *reversed(rows[1::2])))
@@ -576,6 +591,19 @@ def test_json_of_the_model_that_was_cut_is_no_damage(analyse: Any) -> None:
     )
     assert [c.usage.input for c in calls(analysis)] == [12]
     assert skipped == []
+
+
+@pytest.mark.parametrize("said", ["The data: 3", "data: 3\ndata: 4", "see\ndata: {x}"])
+def test_text_is_no_stream(said: str, analyse: Any) -> None:
+    analysis, _ = analyse(log=lines({"request": CHAT, "response": said, "seen": ANSWER}))
+    assert calls(analysis)[0].usage.input == 12
+
+
+def test_a_damaged_answer_in_a_record_of_its_own_is_named(analyse: Any) -> None:
+    rows = [{"id": 1, "body": CHAT}, {"id": 1, "body": json.dumps(ANSWER)[:-20]}]
+    analysis, skipped = analyse(log=lines(*rows))
+    assert [c.usage.input for c in calls(analysis)] == [None]
+    assert [(note.where, note.why[:21]) for note in skipped] == [("log:2", "its answer is damaged")]
 
 
 def test_a_stream_that_was_cut_inside_an_event(analyse: Any) -> None:
@@ -650,6 +678,7 @@ PRODUCT = {"model": "T-1000", "input": "5V USB", "price": 3}
 NO_REQUESTS: dict[str, Any] = {
     "a product": PRODUCT,
     "a product of lists": {"model": "T-1000", "input": [{"volts": 5}]},
+    "a product of typed things": {"model": "T-1000", "input": [{"type": "usb"}]},
     "a printer": {"model": "X9", "prompt": "Insert paper"},
     "a book": {"contents": [{"parts": [{"text": "chapter 1"}]}]},
     "a chat": {"sender": "a", "messages": [{"role": "member", "content": "hi"}]},
@@ -681,6 +710,8 @@ TEXT = {"model": "my-own", "input": "Hi!"}
         {**TEXT, "max_output_tokens": 9},
         {**TEXT, "usage": {"input_tokens": 3, "output_tokens": 2}},
         {"request": TEXT},
+        {"request": {"method": "POST", "body": TEXT}},
+        {"model": "gpt-5", "input": [{"type": "shell_call_output", "call_id": "c", "output": "a.py"}]},
         {"url": "https://host/v1/responses", "body": TEXT},
         {"body": TEXT, "response": {"object": "response", "id": "resp_1", "output": []}},
         {"messages": [HI], "temperature": 0},

@@ -43,10 +43,17 @@ _BEGINS_AS_ANSWER = re.compile(  # a model may be cut off while it writes JSON o
     r"\s*\[?\s*\{\s*\"(?:id|object|model|created|created_at|choices|candidates|output|usage|usageMetadata|responseId|modelVersion"
     r"|status_code|statusCode|error|type\"\s*:\s*\"(?:message|message_start|error|response\.created))\""
 )
-_BEGINS_AS_REQUEST = re.compile(r"\s*\{.*\"(?:messages|contents|input|prompt|model)\"\s*:", re.DOTALL)
+_BEGINS_AS_REQUEST = re.compile(
+    r"\s*\{(?!\s*\"(?:id|object|type|created|choices|candidates|usage)\").*\"(?:messages|contents|input|prompt|model)\"\s*:",
+    re.DOTALL,
+)
+_BEGINS_AS_EVENT = re.compile(r"\{\s*\"")
 _NESTED = 4  # envelopes inside envelopes
 
 Json = Mapping[str, Any]
+
+
+DAMAGED_ANSWER = "its answer is damaged: JSON or an event that was cut or is broken"
 
 
 class UnusableError(ValueError):
@@ -74,6 +81,8 @@ def find(record: Json) -> Found:
         raise UnusableError("its request is damaged: JSON that was cut or is broken")
     answer, status, damaged = _answer(around, body)
     if body is None and answer is None:
+        if damaged:
+            raise UnusableError(DAMAGED_ANSWER)
         raise UnusableError(
             "messages without a model or anything else of a request"
             if _has_messages(record)
@@ -115,7 +124,7 @@ def _candidates(record: Json, depth: int, said: bool) -> Iterator[tuple[Json, li
     for key in _REQUESTS if depth else ():
         inner = _opened(record.get(key))
         if isinstance(inner, Mapping) and inner is not record:
-            for body, around, says in _candidates(inner, depth - 1, key in _SAY_REQUEST):
+            for body, around, says in _candidates(inner, depth - 1, said or key in _SAY_REQUEST):
                 yield body, [*around, record], says
 
 
@@ -132,7 +141,8 @@ def _is_body(value: Json) -> bool:
         return False  # the answer of the Responses API repeats the request's parameters
     given = value.get("input")
     if isinstance(given, list):
-        return any(map(is_message, given)) or not any(isinstance(item, Mapping) for item in given)
+        items = [item for item in given if isinstance(item, Mapping)]
+        return not items or any("role" in item or "type" in item for item in items)
     return isinstance(given, str) or (isinstance(value.get("prompt"), (str, dict)) and "choices" not in value)
 
 
@@ -155,9 +165,10 @@ def _speaks_of_a_request(body: Json, around: list[Json]) -> bool:
     if contents is not None:
         items = contents if isinstance(contents, list) else [contents]
         return named or tools or any(mapping(c).get("role") in _GEMINI_ROLES for c in items)
-    if isinstance(body.get("input"), str) or isinstance(body.get("prompt"), str):
-        return tools or _is_known_model(str(body["model"]))
-    return True
+    given = body.get("input") or body.get("prompt")
+    if isinstance(given, list) and (not isinstance(given[0], Mapping) or any(map(is_message, given))):
+        return True
+    return isinstance(given, Mapping) or tools or _is_known_model(str(body["model"]))
 
 
 def _is_told_of(body: Json, around: list[Json]) -> bool:
@@ -207,11 +218,12 @@ def _named(level: Json, body: Json | None) -> tuple[Any, int | None, bool]:
             if value is None or value is body or _is_body(value):
                 continue
         elif isinstance(value, str):
-            if not _is_stream(value):
-                damaged = damaged or _is_damaged(value)
+            events = _streamed(value)
+            cut = any(isinstance(event, str) and _BEGINS_AS_EVENT.match(event) for event in events)
+            damaged = damaged or cut or _is_damaged(value)
+            if not any(isinstance(event, Mapping) for event in events):
                 continue
-            value = stream_events(value)
-            damaged = any(isinstance(event, str) and event[:1] == "{" for event in value)
+            value = events
         elif not isinstance(value, list) or key == "body":
             continue
         return value, status, damaged
@@ -226,8 +238,8 @@ def _by_shape(level: Json, body: Json | None) -> Any:
             answer = _unwrapped(value, _NESTED)[0]
             if answer is not None and answer is not body and _is_surely_answer(answer):
                 found.append(answer)
-        elif isinstance(value, str) and _is_stream(value):
-            found.append(stream_events(value))
+        elif isinstance(value, str) and any(isinstance(event, Mapping) for event in _streamed(value)):
+            found.append(_streamed(value))
     return found[0] if len(found) == 1 else None
 
 
@@ -269,8 +281,9 @@ def _is_surely_answer(value: Json) -> bool:
     return ended and any(isinstance(value.get(key), list) for key in ("content", "output"))
 
 
-def _is_stream(value: str) -> bool:
-    return "data:" in value[:1024]
+def _streamed(value: str) -> list[Any]:
+    """The events of an answer as it was sent, with the text of those that are no JSON."""
+    return stream_events(value) if "data:" in value[:1024] else []
 
 
 def _is_damaged(value: str, begins: re.Pattern[str] = _BEGINS_AS_ANSWER) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from otel_ctx.inputs.exchanges import exchange
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.inputs.raw_bodies import (
+    DAMAGED_ANSWER,
     UnusableError,
     find,
     has_damaged_request,
@@ -47,7 +48,6 @@ _LISTS = (
     "data",
 )  # of records, in one document
 _LOOKED_AT = 8  # records of a list
-_DAMAGED_ANSWER = "its answer is damaged: JSON or an event that was cut or is broken"
 
 Json = Mapping[str, Any]
 
@@ -118,12 +118,12 @@ class _Reader:
             raise UnusableError("no request: no JSON object")
         found = find(record)
         body, around, answer = found.body, found.around, found.answer
-        start, end, unread = times_of(around, answer)
+        start, end, unread = times_of(around, answer, lasts=body is not None)
         if unread and self._times_told:
             self._times_told = False
             self._skipped.append(Skipped(item.where, UNREAD))
         if found.damaged:
-            self._skipped.append(Skipped(item.where, _DAMAGED_ANSWER))
+            self._skipped.append(Skipped(item.where, DAMAGED_ANSWER))
         usage = next((u for level in around if (u := usage_in(level)) is not None), None)
         failure = _failure(around, found.status)
         span = exchange(

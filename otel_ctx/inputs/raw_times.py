@@ -57,11 +57,12 @@ class Times(NamedTuple):
     unread: bool = False
 
 
-def times_of(around: list[Json], answer: Any) -> Times:
-    """Of the nearest envelope that tells a time, else of the answer."""
+def times_of(around: list[Json], answer: Any, *, lasts: bool = True) -> Times:
+    """Of the nearest envelope that tells a time, else of the answer. ``lasts``: the record begins with the request; else it
+    was written when that had been answered."""
     start = _nearest(around, _STARTS)
     end = _nearest(around, _ENDS)
-    took = next((d for level in around if (d := _duration(level))), 0)
+    took = next((d for level in around if (d := _duration(level))), 0) if lasts else 0
     if start and not end:
         end = start + took
     elif end and not start:
