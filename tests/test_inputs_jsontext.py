@@ -17,10 +17,12 @@ from otel_ctx.inputs.jsontext import (
     BROKEN,
     CUT,
     DEEP,
+    NO_UTF8,
     NOT_JSON,
     NUMBERS,
     REPLACED,
     TWICE,
+    ZEROS,
     Document,
     documents,
     loads,
@@ -65,7 +67,7 @@ def test_documents_come_back_in_every_layout(
     text = end.join(json.dumps(value, indent=indent) for value in wanted)
     if "\r" in end:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-    data = bom + text.encode() + (end.encode() if closed else b"")
+    data = (bom if wanted else b"") + text.encode() + (end.encode() if closed else b"")
     with mock.patch.object(jsontext, "_KEPT", at_once):
         assert values(data) == wanted
         assert not problems(data)
@@ -132,6 +134,37 @@ def test_an_indented_document_that_was_cut_costs_only_itself() -> None:
 
 def test_the_items_of_a_list_that_was_cut_are_read() -> None:
     assert values(b'[\n{"a":1},\n{"b":2},\n{"c"') == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("cut", [b"", b",", b', {"c"', b', {"c": [{"d": "e'])
+def test_the_items_of_a_list_without_an_end_are_read(indent: int | None, cut: bytes) -> None:
+    whole = [{"a": "1 é"}, {"b": {"c": [2, "}]"]}}]
+    data = json.dumps(whole, indent=indent, ensure_ascii=False).encode().rstrip(b"\n]") + cut
+    read, rest = found(data)
+    assert (read.value, read.alone) == (whole, True)
+    line = data.count(b"\n") + 1
+    assert (rest.first, rest.last, rest.problem) == (line, line, CUT)
+
+
+def test_of_a_list_that_is_broken_in_the_middle_the_rest_is_named() -> None:
+    data = b'[\n {\n  "a": 1\n },\n {\n  "b": nope\n },\n {\n  "c": 3\n }\n]\n'
+    assert values(data) == [[{"a": 1}]]
+    assert problems(data) == [(5, 11, BROKEN)]
+
+
+def test_a_list_that_broke_off_costs_nothing_behind_it() -> None:
+    assert values(b'[\n {\n  "a": 1\n },\n {\n  "b"\n{"c":3}\n') == [[{"a": 1}], {"c": 3}]
+
+
+def test_a_key_twice_in_a_list_without_an_end_is_seen() -> None:
+    assert jsontext.flaw(found(b'[{"a":1,"a":2},{"b"')[0]) == TWICE
+
+
+def test_a_line_of_zeros_is_named() -> None:
+    assert values(b'{"a":1}\n' + b"\0" * 300 + b'\n{"b":2}\n') == [{"a": 1}, {"b": 2}]
+    assert problems(b'{"a":1}\n' + b"\0" * 300 + b'\n{"b":2}\n') == [(2, 2, ZEROS)]
+    assert problems(b'{"a":1}\n' + b"\0" * 300 + b'{"b":2}\n') == []
 
 
 def test_brackets_that_are_not_indented() -> None:
@@ -230,7 +263,7 @@ def test_what_looks_like_json(head: bytes, expected: bool) -> None:
         (b'{"a":NaN}', NUMBERS),
         (b'{"a":[-Infinity]}', NUMBERS),
         (b'{"a":1e999}', NUMBERS),
-        (b'{"a":"\xff"}', REPLACED),
+        (b'{"a":"\xff"}', NO_UTF8),
         (b"[" * 130 + b"]" * 130, DEEP),
     ],
 )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from otel_ctx import Analysis, Engine, InputError, read
 from otel_ctx.dialects import exchange
-from otel_ctx.inputs import raw_requests
+from otel_ctx.inputs import raw_bodies, raw_requests
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Skipped
 from otel_ctx.inputs.references import Answered
@@ -446,6 +446,352 @@ def test_bedrocks_invocation_log(analyse: Any) -> None:
     assert call.start_unix_nano == nanoseconds("2026-11-30T04:00:00Z")
 
 
+# ---- answers under other names, and in other records
+
+
+CLAUDE_ANSWER = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-sonnet-4-5",
+    "content": [{"type": "text", "text": "Hello."}],
+    "stop_reason": "end_turn",
+    "usage": {
+        "input_tokens": 5, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 0, "output_tokens": 9,
+    },
+}  # fmt: skip
+EVENTS: list[dict[str, Any]] = [
+    {"type": "message_start", "message": {
+        **CLAUDE_ANSWER, "content": [], "stop_reason": None, "usage": {**CLAUDE_ANSWER["usage"], "output_tokens": 1}}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
+    {"type": "message_stop"},
+]  # fmt: skip
+
+
+def sse(*events: dict[str, Any]) -> str:
+    return "".join(f"event: {e.get('type')}\ndata: {json.dumps(e)}\n\n" for e in events)
+
+
+@pytest.mark.parametrize("key", ["resp_body", "res", "reply", "backend_said"])
+@pytest.mark.parametrize(
+    "written", [dict, json.dumps, lambda _: sse(*EVENTS), lambda a: {"code": 200, "body": json.dumps(a)}]
+)
+def test_an_answer_is_known_by_its_shape(key: str, written: Any, analyse: Any) -> None:
+    for record in (
+        {"request": ANTHROPIC, key: written(CLAUDE_ANSWER)},
+        {"level": "info", "data": {"request": ANTHROPIC, key: written(CLAUDE_ANSWER)}},
+    ):
+        (call,) = calls(analyse(log=lines(record))[0])
+        assert (call.response_id, call.usage.input, call.usage.output) == ("msg_1", 12, 9)
+
+
+def test_of_two_answers_under_strange_names_none_is_taken(analyse: Any) -> None:
+    record = {"request": ANTHROPIC, "first": CLAUDE_ANSWER, "second": {**CLAUDE_ANSWER, "id": "msg_2"}}
+    (call,) = calls(analyse(log=lines(record))[0])
+    assert (call.response_id, call.usage.input) == ("", None)
+
+
+def test_json_in_a_string_in_a_string(analyse: Any) -> None:
+    record = {"request_body": json.dumps(json.dumps(ANTHROPIC)), "response_body": json.dumps(CLAUDE_ANSWER)}
+    (call,) = calls(analyse(log=lines(record))[0])
+    assert (call.model, call.usage.input) == ("claude-sonnet-4-5", 12)
+
+
+def split(
+    key: str, *ids: Any, answer: dict[str, Any] = CLAUDE_ANSWER, answer_key: str = ""
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for n, name in enumerate(ids):
+        body = {**ANTHROPIC, "messages": [{"role": "user", "content": f"Question {n}"}]}
+        rows.append({"ts": 1_764_500_000 + 10 * n, "event": "request", key: name, "body": body})
+        said = {**answer, "id": f"msg_{name}"}
+        rows.append(
+            {"ts": 1_764_500_002 + 10 * n, "event": "response", answer_key or key: name, "body": said}
+        )
+    return rows
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["id", "request_id", "requestId", "req_id", "reqId", "correlation_id", "trace_id", "call_id", "x-request-id",
+     "flow_id", "traceID", "requestid", "uuid"],
+)  # fmt: skip
+@pytest.mark.parametrize("ids", [(1, 2, 3), ("a", "b", "c")])
+def test_a_request_and_its_answer_in_two_records(key: str, ids: tuple[Any, ...], analyse: Any) -> None:
+    analysis, skipped = analyse(log=lines(*split(key, *ids)))
+    told = [
+        (c.id, c.response_id, c.usage.input, c.end_unix_nano - c.start_unix_nano) for c in calls(analysis)
+    ]
+    assert told == [(f"log:{2 * n + 1}", f"msg_{name}", 12, 2 * SECOND) for n, name in enumerate(ids)]
+    assert skipped == []
+
+
+def test_an_answer_is_logged_when_it_has_been_given(analyse: Any) -> None:
+    asked, answered = split("trace_id", "a")
+    analysis, _ = analyse(log=lines(asked, {**answered, "latency_ms": 1900}))
+    (call,) = calls(analysis)
+    assert call.end_unix_nano - call.start_unix_nano == 2 * SECOND
+
+
+def test_a_refusal_in_a_record_of_its_own(analyse: Any) -> None:
+    asked, answered = split("trace_id", "a")
+    refusal = {"type": "error", "error": {"type": "overloaded_error", "message": ""}}
+    analysis, skipped = analyse(log=lines(asked, {**answered, "status": 529, "body": refusal}))
+    assert [(c.status, c.error) for c in calls(analysis)] == [("error", "overloaded_error")]
+    assert skipped == []
+
+
+def test_answers_find_their_requests_in_any_order(analyse: Any) -> None:
+    rows = split("trace_id", "a", "b", "c")
+    analysis, skipped = analyse(log=lines(*rows[::2], *reversed(rows[1::2])))
+    assert [c.response_id for c in calls(analysis)] == ["msg_a", "msg_b", "msg_c"]
+    assert skipped == []
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        split("trace_id", "a", "a"),  # one trace of two requests
+        split("session_id", "a", "b"),  # lasts longer than a request
+        split("user_id", "a", "b"),
+        split("span_id", "a", "b", answer_key="trace_id"),
+        split("note", "a", "b"),
+    ],
+)
+def test_answers_that_cannot_be_joined_are_told(rows: list[dict[str, Any]], analyse: Any) -> None:
+    analysis, skipped = analyse(log=lines(*rows))
+    assert len(calls(analysis)) == 4
+    (note,) = skipped
+    assert note.where == "log:2"
+    assert note.why.startswith("2 answers that no id joins to a request")
+
+
+def test_what_cannot_be_joined_in_a_log_is_not_put_down_to_spans(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(lines(*split("note", "a", "b", "c")))
+    told = CliRunner().invoke(main, ["analyze", str(tmp_path / "log")], env={"COLUMNS": "200"}).stdout
+    assert "Log the request beside each answer" in told
+    assert "on the spans" not in told
+
+
+# ---- damaged answers
+
+
+@pytest.mark.parametrize("key", ["response", "response_body", "resp_body", "outputBodyJson"])
+def test_an_answer_that_was_cut_is_named_and_its_request_is_read(key: str, analyse: Any) -> None:
+    record = {"request": CHAT, key: json.dumps(ANSWER)[:-20]}
+    analysis, skipped = analyse(log=lines({"request": CHAT, key: json.dumps(ANSWER)}, record))
+    assert [c.usage.input for c in calls(analysis)] == [12, None]
+    assert skipped == [Skipped("log:2", "its answer is damaged: JSON or an event that was cut or is broken")]
+
+
+def test_json_of_the_model_that_was_cut_is_no_damage(analyse: Any) -> None:
+    analysis, skipped = analyse(
+        log=lines({"request": CHAT, "response": '{"name": "Jo', "usage": ANSWER["usage"]})
+    )
+    assert [c.usage.input for c in calls(analysis)] == [12]
+    assert skipped == []
+
+
+@pytest.mark.parametrize("said", ["The data: 3", "data: 3\ndata: 4", "see\ndata: {x}"])
+def test_text_is_no_stream(said: str, analyse: Any) -> None:
+    analysis, _ = analyse(log=lines({"request": CHAT, "response": said, "seen": ANSWER}))
+    assert calls(analysis)[0].usage.input == 12
+
+
+def test_a_damaged_answer_in_a_record_of_its_own_is_named(analyse: Any) -> None:
+    rows = [{"id": 1, "body": CHAT}, {"id": 1, "body": json.dumps(ANSWER)[:-20]}]
+    analysis, skipped = analyse(log=lines(*rows))
+    assert [c.usage.input for c in calls(analysis)] == [None]
+    assert [(note.where, note.why[:21]) for note in skipped] == [("log:2", "its answer is damaged")]
+
+
+def test_a_stream_that_was_cut_inside_an_event(analyse: Any) -> None:
+    cut = sse(*EVENTS[:2])[:-30]
+    analysis, skipped = analyse(log=lines(CHAT, {"request": ANTHROPIC, "response": cut}))
+    usage = calls(analysis)[1].usage
+    assert (usage.input, usage.cache_read, usage.output) == (12, 7, None)
+    assert [note.where for note in skipped] == ["log:2"]
+
+
+OPENAI_CHUNKS: list[dict[str, Any]] = [
+    {"id": "c", "choices": [{"delta": {"content": "Hel"}, "finish_reason": None}],
+     "usage": {"prompt_tokens": 12, "completion_tokens": 1, "total_tokens": 13}},
+    {"id": "c", "choices": [{"delta": {}, "finish_reason": "stop"}],
+     "usage": {"prompt_tokens": 12, "completion_tokens": 9, "total_tokens": 21}},
+]  # fmt: skip
+GEMINI_CHUNKS: list[dict[str, Any]] = [
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hel"}]}}],
+     "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 1, "totalTokenCount": 13}},
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": "lo"}]}, "finishReason": "STOP"}],
+     "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 9, "totalTokenCount": 21}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "events", "known"),
+    [
+        (ANTHROPIC, EVENTS[:2], None),
+        (ANTHROPIC, EVENTS[:3], 9),
+        (ANTHROPIC, EVENTS, 9),
+        (CHAT, OPENAI_CHUNKS[:1], None),
+        (CHAT, OPENAI_CHUNKS, 9),
+        (CHAT, [{"id": "c", "choices": [], "usage": OPENAI_CHUNKS[1]["usage"]}], 9),
+        (GEMINI, GEMINI_CHUNKS[:1], None),
+        (GEMINI, GEMINI_CHUNKS, 9),
+    ],
+)
+def test_an_answer_without_its_end_has_no_length(
+    body: dict[str, Any], events: list[dict[str, Any]], known: int | None, analyse: Any
+) -> None:
+    for answer in (events, sse(*events)):
+        analysis, skipped = analyse(log=lines({"request": body, "response": answer}))
+        usage = calls(analysis)[0].usage
+        assert (usage.input, usage.output) == (12, known)
+        assert skipped == []
+
+
+@pytest.mark.parametrize("key", ["request", "request_body", "body"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_request_that_was_cut_is_named(key: str, first: bool, analyse: Any) -> None:
+    cut = {key: json.dumps(CHAT)[:-20], "response": ANSWER}
+    rows = [cut, {"request": CHAT}] if first else [{"request": CHAT}, cut]
+    analysis, skipped = analyse(log=lines(*rows))
+    assert len(calls(analysis)) == 1
+    assert skipped == [
+        Skipped(f"log:{1 if first else 2}", "its request is damaged: JSON that was cut or is broken")
+    ]
+
+
+def test_a_gate_does_not_judge_a_log_with_a_damaged_answer(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(lines(CHAT, {"request": CHAT, "response": json.dumps(ANSWER)[:-20]}))
+    result = CliRunner().invoke(main, ["analyze", str(log), "--fail-on", "error"])
+    assert result.exit_code == 2
+    assert "log.jsonl:2: its answer is damaged" in result.stderr
+
+
+# ---- no request
+
+
+PRODUCT = {"model": "T-1000", "input": "5V USB", "price": 3}
+NO_REQUESTS: dict[str, Any] = {
+    "a product": PRODUCT,
+    "a product of lists": {"model": "T-1000", "input": [{"volts": 5}]},
+    "a product of typed things": {"model": "T-1000", "input": [{"type": "usb"}]},
+    "a printer": {"model": "X9", "prompt": "Insert paper"},
+    "a book": {"contents": [{"parts": [{"text": "chapter 1"}]}]},
+    "a chat": {"sender": "a", "messages": [{"role": "member", "content": "hi"}]},
+    "messages alone": {"messages": [HI]},
+    "an example to train with": {
+        "messages": [HI, {"role": "assistant", "content": "Hello."}], "tools": [{"name": "look"}],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_REQUESTS)
+def test_what_only_has_the_names_of_a_request_is_none(name: str, analyse: Any) -> None:
+    with pytest.raises(InputError):
+        analyse(log=lines(NO_REQUESTS[name], NO_REQUESTS[name]))
+    analysis, skipped = analyse(log=lines(CHAT, NO_REQUESTS[name]))
+    assert [c.id for c in calls(analysis)] == ["log:1"]
+    assert [note.where for note in skipped] == ["log:2"]
+
+
+TEXT = {"model": "my-own", "input": "Hi!"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"model": "gpt-5-mini", "input": "Hi!"},
+        {"model": "openai/o3", "input": "Hi!"},
+        {**TEXT, "instructions": "Be kind."},
+        {**TEXT, "max_output_tokens": 9},
+        {**TEXT, "usage": {"input_tokens": 3, "output_tokens": 2}},
+        {"request": TEXT},
+        {"request": {"method": "POST", "body": TEXT}},
+        {"model": "gpt-5", "input": [{"type": "shell_call_output", "call_id": "c", "output": "a.py"}]},
+        {"url": "https://host/v1/responses", "body": TEXT},
+        {"body": TEXT, "response": {"object": "response", "id": "resp_1", "output": []}},
+        {"messages": [HI], "temperature": 0},
+        {"messages": [HI], "tools": [{"name": "look"}]},
+        {"body": {"messages": [HI]}},
+        {"path": "/openai/deployments/d/chat/completions", "messages": [HI]},
+        {"messages": [HI], "response": ANSWER},
+        {"model": "m", "messages": [{"type": "human", "content": "Hi!"}]},
+        {"model": "m", "messages": [{"role": "developer", "content": "Be kind."}, HI]},
+        {"contents": [{"role": "user", "parts": [{"text": "Hi!"}]}]},
+        {"contents": [{"parts": [{"text": "Hi!"}]}], "generationConfig": {"temperature": 0}},
+        {"model": "m", "contents": [{"parts": [{"text": "Hi!"}]}]},
+    ],
+)
+def test_a_request_needs_little_to_be_known(record: dict[str, Any], analyse: Any) -> None:
+    analysis, skipped = analyse(log=lines(record))
+    assert len(calls(analysis)) == 1
+    assert skipped == []
+
+
+@pytest.mark.parametrize("alone", [[HI, HI], {"messages": [HI]}])
+def test_messages_alone_are_told_what_they_lack(alone: Any, analyse: Any) -> None:
+    with pytest.raises(InputError, match="a request is known by its model"):
+        analyse(log=json.dumps(alone, indent=1).encode())
+
+
+# ---- several in one document
+
+
+def numbered(*records: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**record, "user": str(n)} for n, record in enumerate(records)]
+
+
+ONE, TWO, THREE, FOUR = (json.dumps(record).encode() for record in numbered(CHAT, CHAT, CHAT, CHAT))
+
+
+@pytest.mark.parametrize(
+    ("data", "ids"),
+    [
+        (ONE + TWO + THREE, ["1", "1.2", "1.3"]),
+        (ONE + b" " + TWO + b"\r" + THREE, ["1", "1.2", "1.3"]),
+        (ONE + TWO + b"\n" + THREE + b"\n", ["1", "1.2", "2"]),
+        (b"\n" + ONE + b"\n" + TWO, ["2", "3"]),
+        (b"[" + ONE + b"," + TWO + b"]" + THREE + FOUR, ["1.1", "1.2", "1.3", "1.4"]),
+        (ONE + b"[" + TWO + b"]\n[" + THREE + b"," + FOUR + b"]", ["1", "1.2", "2.1", "2.2"]),
+        (b'{"requests":[{"params":' + ONE + b'},{"params":' + TWO + b"}]}" + THREE, ["1.1", "1.2", "1.3"]),
+        (b'{"calls":[' + ONE + b"," + TWO + b"]}", ["1.1", "1.2"]),
+        (b'{"data":[' + ONE + b"," + TWO + b"]}", ["1.1", "1.2"]),
+        (b"[[" + ONE + b"],[" + TWO + b"," + THREE + b"]]", ["1", "2", "3"]),
+        (ONE * 12, ["1", *(f"1.{n}" for n in range(2, 13))]),
+    ],
+)
+def test_no_two_records_have_one_number(data: bytes, ids: list[str], analyse: Any) -> None:
+    analysis, skipped = analyse(log=data)
+    assert [c.id for c in calls(analysis)] == [f"log:{name}" for name in ids]
+    assert skipped == []
+
+
+def test_pretty_printed_records_in_a_row(analyse: Any) -> None:
+    one = json.dumps(CHAT, indent=2).encode()
+    analysis, _ = analyse(log=one + one + b"\n" + one)
+    assert len({c.id for c in calls(analysis)}) == len(calls(analysis)) == 3
+
+
+def test_of_a_list_that_was_cut_the_first_records_are_read(analyse: Any) -> None:
+    data = json.dumps([CHAT, ANTHROPIC, RESPONSES], indent=1).encode()
+    analysis, skipped = analyse(log=data[: data.rindex(b"Be kind.")])
+    assert [c.id for c in calls(analysis)] == ["log:1", "log:2"]
+    (note,) = skipped
+    first, last = (data.count(b"\n", 0, data.rindex(word)) + 1 for word in (b'{\n  "model', b"Be kind."))
+    assert (note.where, note.why) == (f"log:{first}-{last}", "cut off: the data end inside this record")
+
+
+def test_bytes_that_are_no_text_are_not_said_to_be_replaced_in_a_record_that_is_passed_over(
+    analyse: Any,
+) -> None:
+    _, skipped = analyse(log=lines(CHAT) + b"\n" + CORRUPT["no UTF-8"])
+    assert skipped == [Skipped("log:2", "JSON with bytes that are no UTF-8")]
+
+
 # ---- times and order
 
 
@@ -481,6 +827,102 @@ def test_start_and_end_by_whatever_name(said: dict[str, Any], analyse: Any) -> N
     (call,) = calls(analysis)
     assert call.start_unix_nano == 1_764_500_000 * SECOND
     assert call.end_unix_nano == 1_764_500_002 * SECOND
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["30/Nov/2025:11:53:20 +0100", "[30/Nov/2025:11:53:20 +0100]", "Sun, 30 Nov 2025 10:53:20 GMT",
+     "30 Nov 2025 10:53:20 +0000", "2025-11-30 10:53:20,000", "1764500000.0"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "key", ["timestamp", "time_local", "time_iso8601", "logged_at", "requestTime", "t", "msec"]
+)
+def test_a_time_of_a_log(key: str, value: str, analyse: Any) -> None:
+    analysis, skipped = analyse(log=lines({"request": CHAT, key: value}))
+    assert calls(analysis)[0].start_unix_nano == 1_764_500_000 * SECOND
+    assert skipped == []
+
+
+@pytest.mark.parametrize("took", [2.5, "1.234", 1234, "30.0"])
+@pytest.mark.parametrize("key", ["request_time", "response_time", "time", "requestTime"])
+def test_a_duration_is_no_time(key: str, took: Any, analyse: Any) -> None:
+    record = {"timestamp": "2025-11-30T10:53:20Z", key: took, "request": CHAT}
+    analysis, skipped = analyse(log=lines(record, {**record, "timestamp": None}))
+    assert sorted(c.start_unix_nano for c in calls(analysis)) == [0, 1_764_500_000 * SECOND]
+    assert skipped == []
+
+
+def test_nginx_writes_its_log_when_the_answer_was_sent(analyse: Any) -> None:
+    record = {
+        "time_iso8601": "2025-11-30T11:53:20+01:00", "request": "POST /v1/chat HTTP/1.1", "request_time": "1.250",
+        "request_body": json.dumps(CHAT), "resp_body": json.dumps(ANSWER),
+    }  # fmt: skip
+    (call,) = calls(analyse(log=lines(record))[0])
+    assert call.end_unix_nano == 1_764_500_000 * SECOND
+    assert call.end_unix_nano - call.start_unix_nano == 1_250_000_000
+
+
+@pytest.mark.parametrize("value", ["11/30/2025 10:53:20 AM", "10:53:20", "99/Nov/2025:11:53:20 +0100", 12.5])
+def test_a_time_that_cannot_be_read_is_told_once(value: Any, analyse: Any) -> None:
+    analysis, skipped = analyse(log=lines(*({"request": CHAT, "timestamp": value} for _ in range(3))))
+    assert [c.start_unix_nano for c in calls(analysis)] == [0, 0, 0]
+    (note,) = skipped
+    assert note.where == "log:1"
+    assert note.why.startswith("a time that cannot be read")
+
+
+def conversation(times: list[int | None]) -> list[dict[str, Any]]:
+    history: list[dict[str, Any]] = []
+    rows = []
+    for n, second in enumerate(times):
+        history = [*history, {"role": "user", "content": f"Question {n}"}]
+        when = {} if second is None else {"ts": 1_764_500_000 + second}
+        rows.append(
+            {
+                **when,
+                "request": {**ANTHROPIC, "messages": history},
+                "response": {**CLAUDE_ANSWER, "id": f"msg_{n}"},
+            }
+        )
+        history = [*history, {"role": "assistant", "content": "Hello."}]
+    return rows
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [0, None, 60],
+        [None, 0, 60],
+        [0, 60, None],
+        [None, None, 0],
+        [0, None, None, 60],
+        [0, None, 3600, None],
+    ],
+)
+def test_a_record_without_a_time_keeps_its_place(times: list[int | None], analyse: Any) -> None:
+    analysis, _ = analyse(log=lines(*conversation(times)))
+    assert [c.id for c in calls(analysis)] == [f"log:{n}" for n in range(1, len(times) + 1)]
+    assert [r.turn for r in analysis.readings] == list(range(1, len(times) + 1))
+    assert [r.call.start_unix_nano == 0 for r in analysis.readings] == [t is None for t in times]
+    assert "ttl_expired" not in {f.kind for f in analysis.findings}
+
+
+def test_records_without_times_keep_their_places_beside_another_log(analyse: Any) -> None:
+    other = [{**r, "ts": 1_764_500_030} for r in conversation([30])]
+    analysis, _ = analyse(a=lines(*conversation([0, None, 60])), b=lines(*other))
+    assert [c.id for c in calls(analysis)] == ["a:1", "a:2", "b:1", "a:3"]
+
+
+def test_pauses_that_nobody_told_are_not_called_short(analyse: Any) -> None:
+    """An hour of lifetime was paid for; whether it was needed is not known where there are no times."""
+    hour = {**CLAUDE_ANSWER["usage"], "cache_creation_input_tokens": 900, "cache_creation": {
+        "ephemeral_1h_input_tokens": 900, "ephemeral_5m_input_tokens": 0}}  # fmt: skip
+    rows = [{**row, "response": {**row["response"], "usage": hour}} for row in conversation([None] * 20)]
+    analysis, _ = analyse(log=lines(*rows))
+    assert "ttl_overpaid" not in {f.kind for f in analysis.findings}
+    timed = [{**row, "ts": 1_764_500_000 + n} for n, row in enumerate(rows)]
+    analysis, _ = analyse(log=lines(*timed))
+    assert "ttl_overpaid" in {f.kind for f in analysis.findings}
 
 
 def test_without_times_records_come_in_their_order(analyse: Any) -> None:
@@ -562,7 +1004,7 @@ values = st.recursive(
     lambda inside: st.lists(inside, max_size=3)
     | st.dictionaries(
         st.sampled_from(
-            [*raw_requests._REQUESTS, *raw_requests._ANSWERS, "messages", "contents", "model", "usage", "role", "content",
+            [*raw_bodies._REQUESTS, *raw_bodies._ANSWERS, "messages", "contents", "model", "usage", "role", "content",
              "parts", "error", "status", "timestamp", "custom_id", "requests", "choices", "candidates", "system", "tools",
              "headers", "metadata", "conversation", "prompt", "cache_control", "duration", "type", "id"]
         ),

@@ -21,6 +21,7 @@ class Caches:
 
     def __init__(self, rules: Rules, behind: Caches | None = None) -> None:
         self.rules = rules
+        self.now = 0  # nanoseconds: the start of the last call that tells it
         self.learned = Learned()
         self.store: Store = Store(_KEEP_SECONDS, behind.store if behind is not None else None)
         self.supposed: Store = Store(  # entries of markers that no span shows

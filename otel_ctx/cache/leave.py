@@ -42,6 +42,8 @@ def _moved(run: Run) -> bool:
 
 
 def _lifetime(run: Run, ttl: str | None) -> Lifetime:
+    if run.now and not run.call.start_unix_nano:
+        return Lifetime(None, None)  # nobody knows since when
     return run.mech.lifetime(ttl) if run.mech.style == "marked" else run.mech.usual
 
 

@@ -19,7 +19,7 @@ class Run:
 
     def __init__(self, caches: Caches, call: Call, total: int, tokens: Tokens, past: Past | None) -> None:
         self.caches, self.call, self.total, self.tokens, self.past = caches, call, total, tokens, past
-        self.now = call.start_unix_nano
+        self.now = caches.now = call.start_unix_nano or caches.now
         lost = call.completeness.lost
         self.seen = (
             call.completeness.status in ("full", "partial")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from otel_ctx.model import (
 from otel_ctx.rules import Rules
 
 _NO_USAGE = Usage()
+_is_number = re.compile(r"\d{1,18}(?:\.\d{1,18})*").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ def fold(
     for a in alone.values():
         if nearest(a.telling, parents, alone) is None:  # of sums inside each other the outermost counts
             folded.append(aggregate_only(a, usage[a.id], rules))
-    folded.sort(key=by_start)
+    places = _places(folded)
+    folded.sort(key=lambda call: (*places.get(call.id, by_start(call)[:2]), *by_start(call)[2:]))
     members = {
         f"{s.trace_id}:{s.span_id}": call.id for call in folded for s in call.spans if s.role != "aggregate"
     }
@@ -132,13 +135,38 @@ def fold(
     )
 
 
-def by_start(call: Call) -> tuple[int, int, int, str, int, str]:
+def by_start(call: Call) -> tuple[int, int, int, str, tuple[int, ...], str]:
     """Where times are equal or not known, records of a log in their order, and of spans the shorter history first: the
     longer one may go on from it, never the other way round."""
     source, _, record = call.id.rpartition(":")
-    number = int(record) if record.isdecimal() else 0
     length = call.prompt.messages.length if call.record == "span" else 0
-    return call.start_unix_nano, call.end_unix_nano, length, source, number, record
+    return call.start_unix_nano, call.end_unix_nano, length, source, _numbers(record), record
+
+
+def _numbers(record: str) -> tuple[int, ...]:
+    """Of a line, and of a place on it; () where it has a name."""
+    return tuple(map(int, record.split("."))) if _is_number(record) else ()
+
+
+def _places(calls: Iterable[Call]) -> dict[str, tuple[int, int]]:
+    """Start and end by which a record is put in order that tells none, in a log where others do: those of the one before
+    it, of the first ones those of the one behind them."""
+    logs: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.record == "request":
+            logs[call.id.rpartition(":")[0]].append(call)
+    places: dict[str, tuple[int, int]] = {}
+    for log in logs.values():
+        if all(call.start_unix_nano for call in log):
+            continue
+        log.sort(key=lambda call: _numbers(call.id.rpartition(":")[2]))
+        near = next(((c.start_unix_nano, c.end_unix_nano) for c in log if c.start_unix_nano), (0, 0))
+        for call in log:
+            if call.start_unix_nano:
+                near = call.start_unix_nano, call.end_unix_nano
+            else:
+                places[call.id] = near
+    return places
 
 
 def _usage(t: Told, rules: Rules, known: dict[Told, Usage], own: set[Told]) -> Usage:

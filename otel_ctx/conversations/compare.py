@@ -24,7 +24,9 @@ _MODEL_KINDS = ("assistant", "tool_call", "thinking")
 
 
 def before(old: Call, new: Call) -> bool:
-    return old.end_unix_nano <= new.start_unix_nano + _SKEW_NS and old is not new
+    """Where the time of the later one is not known, calls come in their order."""
+    known = new.start_unix_nano
+    return (not known or old.end_unix_nano <= known + _SKEW_NS) and old is not new
 
 
 def same_hint(a: Call, b: Call) -> bool:

@@ -208,7 +208,7 @@ def _overpaid(calls: Sequence[Reading], longer: Longer) -> Iterator[Finding]:
         return
     seconds, short, long = known
     starts = sorted(r.call.start_unix_nano for r in calls)
-    if any(b - a > seconds * _SECOND for a, b in pairwise(starts)):
+    if not starts[0] or any(b - a > seconds * _SECOND for a, b in pairwise(starts)):
         return
     tokens = sum(r.call.usage.cache_write_1h or 0 for r in written)
     longest = max((b - a) / _SECOND for a, b in pairwise(starts))

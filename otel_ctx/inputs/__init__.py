@@ -96,10 +96,12 @@ _NESTED = 4  # envelopes inside envelopes
 _UNKNOWN = "no telemetry of a known format"
 _OTHER = "not in the format that was named"
 _METRICS = "OTLP metrics, which hold no spans"
+_MESSAGES = "messages, and nothing that says which model they went to"
 _EMPTY = "holds no spans"
 _ZIP = "a zip archive"
 _WAYS_OUT = {
     _METRICS: "name the file of the traces or of the logs",
+    _MESSAGES: 'a request is known by its model: {"model": …, "messages": […]}',
     _ZIP: "unpack it first",
 }
 _FLUSHED = "is this the file that the exporter writes to, and was it flushed?"
@@ -293,7 +295,7 @@ def _json_records(
             unread.end()
             rest = itertools.chain((document,), documents)
             del document, value
-            for records in known.read(_items(rest, where, skipped, known.strict), where, skipped):
+            for records in known.read(_items(rest, where, skipped, known), where, skipped):
                 yield known.name, records
             return
         first, last, note, alone = document.first, document.last, document.note, document.alone
@@ -332,13 +334,14 @@ def _inside(item: Any, claimed: Format | None) -> list[Any]:
 
 
 def _items(
-    documents: Iterator[jsontext.Document], where: str, skipped: list[Skipped], strict: bool
+    documents: Iterator[jsontext.Document], where: str, skipped: list[Skipped], known: StreamFormat
 ) -> Iterator[Item]:
-    """The values of documents that belong together."""
+    """The values of documents that belong together. No two have one number: those that begin on one line are counted."""
     unread = Unread(where, skipped)
+    line = count = 0
     for document in documents:
         first, last, value, problem, note, alone, *_ = document
-        problem = problem or (jsontext.flaw(document) if strict else "")
+        problem = problem or (jsontext.flaw(document) if known.strict else "")
         del document
         if problem:
             unread.add(first, last, problem, alone=alone)
@@ -347,15 +350,23 @@ def _items(
         place = where if alone else f"{where}:{first}"
         if note:
             skipped.append(Skipped(place, note))
-        if not isinstance(value, list):
-            yield Item("1" if alone else str(first), place, value)
-            continue
-        items = value[::-1]
+        if first != line:
+            line, count = first, 0
+        listed, single = alone and isinstance(value, list), True
+        waiting = [value]
         del value
-        size = len(items)
-        while items:
-            record = f"{size - len(items) + 1}" if alone else f"{first}.{size - len(items) + 1}"
-            yield Item(record, f"{where}, record {record}", items.pop())
+        while waiting:
+            inside = known.opens(waiting[-1])
+            if inside is not None:
+                waiting[-1:] = reversed(inside)
+                single = False
+                continue
+            count += 1
+            if single and count == 1:
+                yield Item(str(first), place, waiting.pop())
+            else:
+                record = str(count) if listed else f"{first}.{count}"
+                yield Item(record, f"{where}, record {record}", waiting.pop())
     unread.end()
 
 
@@ -363,10 +374,12 @@ def _stream_format(value: Any, forced: Format | None) -> StreamFormat | None:
     """The format of a whole stream that begins with ``value``, or with a list of such."""
     if forced is not None:
         return forced if isinstance(forced, StreamFormat) else None
-    if isinstance(value, list) and _claimed(value, None) is None:
-        value = next((v for v in value if isinstance(v, dict)), None)
-    known = _claimed(value, None)
-    return known if isinstance(known, StreamFormat) else None
+    whole, known = value, _claimed(value, None)
+    while not isinstance(known, (JsonFormat, StreamFormat)) and (inside := _inside(value, known)):
+        value = next((v for v in inside if isinstance(v, (dict, list))), None)
+        known = _claimed(value, None)
+    opens = isinstance(known, StreamFormat) and (value is whole or known.opens(whole) is not None)
+    return known if isinstance(known, StreamFormat) and opens else None
 
 
 def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | Wrapping | None:
@@ -395,6 +408,11 @@ def _stranger(document: Any, forced: Format | None) -> str:
         return _UNKNOWN
     if "resourceMetrics" in document or "resource_metrics" in document:
         return _METRICS
+    sent = document.get("messages")
+    if "model" not in document and (
+        (isinstance(sent, list) and sent) or {"role", "content"} <= document.keys()
+    ):
+        return _MESSAGES
     keys = [key for key in document if key in _FAMILIAR][:4]
     return _UNKNOWN + (f" (keys {', '.join(keys)})" if keys else "")
 

@@ -60,22 +60,29 @@ class JsonFormat:
 
 class Item(NamedTuple):
     """One JSON value of a stream. ``record`` is its number: of the line that it begins on, of its place in the one list
-    that the stream is, "LINE.PLACE" in a list among other documents."""
+    that the stream is, "LINE.PLACE" where it is not the first or only one that begins there."""
 
     record: str
     where: str
     value: Any
 
 
+def in_list(value: Any) -> list[Any] | None:
+    """The items of a list, None where it is none."""
+    return value if isinstance(value, list) else None
+
+
 @dataclass(frozen=True, slots=True)
 class StreamFormat:
     """``claims(value)`` looks at the keys of one value; that value and all that follow it in the stream are
-    ``read(items, source, skipped)``, which appends to ``skipped`` what it cannot read. Lists are opened.
-    ``strict``: a document that was damaged or is ambiguous is passed over, not repaired."""
+    ``read(items, source, skipped)``, which appends to ``skipped`` what it cannot read. ``opens(value)``: the values that
+    lie in one, None where it is read itself. ``strict``: a document that was damaged or is ambiguous is passed over, not
+    repaired."""
 
     name: str
     claims: Callable[[Any], bool]
     read: Callable[[Iterator[Item], str, list[Skipped]], Iterator[Records]]
+    opens: Callable[[Any], list[Any] | None] = in_list
     strict: bool = False
 
 

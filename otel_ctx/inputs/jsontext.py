@@ -25,6 +25,8 @@ BROKEN = "no valid JSON"
 CUT = "cut off: the data end inside this record"
 DEEP = "JSON that is nested too deeply"
 REPLACED = "bytes that are no UTF-8 were replaced by U+FFFD"
+NO_UTF8 = "JSON with bytes that are no UTF-8"
+ZEROS = "zeros in the place of text"
 NUMBERS = "JSON with a number that JSON does not have (NaN, infinite)"
 TWICE = "JSON with a key that an object has twice"
 
@@ -32,6 +34,7 @@ _opens_a_line = re.compile(rb"^[^\S\n]*[{\[]", re.MULTILINE).search
 _has_surrogate = re.compile(r"\\u[dD][89a-fA-F]").search
 # One that is cut goes to the end: else each quote in it would be tried as the beginning of another.
 _strings = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+_ZERO = b"\0"
 _OPENERS = (b"{", b"[")
 _CLOSERS = (b"}", b"]")
 _INDENT = (b" ", b"\t")
@@ -85,7 +88,7 @@ def loads(data: bytes) -> Any:
 def flaw(document: Document) -> str:
     """Why a reader that repairs nothing passes the document over; "" where there is no reason."""
     if document.note or document.odd:
-        return document.note or NUMBERS
+        return NO_UTF8 if document.note else NUMBERS
     keys, depth = _extent(document.value)
     if depth > _DEEPEST:
         return DEEP
@@ -136,7 +139,7 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
             stripped = line.lstrip()
             if stripped[:1] not in _OPENERS or held:
                 # a line of a log between two documents, or inside one
-                yield Document(number, number, problem=NOT_JSON)
+                yield Document(number, number, problem=ZEROS if line == _ZERO else NOT_JSON)
                 continue
             line = stripped
         if held:
@@ -240,10 +243,48 @@ def _close(held: _Held, last: bool) -> tuple[list[Document], _Held | None]:
             ]
             if alike.problem:
                 found.append(Document(number, number, problem=alike.problem))
+    elif begun := _begun(held, last) if not parsed.values else ():
+        found += begun
     else:
         cut = last and parsed.problem == BROKEN and not tail.endswith(b"\n")
         found.append(Document(first, final, problem=CUT if cut else parsed.problem))
     return found, None
+
+
+def _begun(held: _Held, last: bool) -> list[Document]:
+    """Of a list that breaks off, the objects before that, and where it is; nothing where there are none."""
+    data = b"".join(line for _, line in held.lines)
+    text = data.decode(errors="replace")
+    scan, odd, values, end, at = _Numbers(), False, [], 0, 1
+    try:
+        while text[:1] == "[" and text[at := _behind(text, at)] == "{":
+            value, at = scan.scan(text, at)
+            values.append(_whole(value) if "\\u" in text else value)
+            end, odd = at, scan.odd
+            at = _behind(text, at)
+            if text[at] != ",":
+                break
+            at += 1
+    except (ValueError, IndexError, RecursionError):
+        pass
+    if not values:
+        return []
+    (first, _), (final, _) = held.lines[0], held.lines[-1]
+    note = REPLACED if text.encode() != data else ""
+    line = held.lines[min(text.count("\n", 0, at), len(held.lines) - 1)][0]
+    problem = CUT if last and _depth(text[end:].encode()) >= 0 else BROKEN
+    whole = f"{text[:end]}]".encode()
+    return [
+        Document(first, final, values, "", note, last and first == 1, whole, odd),
+        Document(line, final, problem=problem),
+    ]
+
+
+def _behind(text: str, at: int) -> int:
+    """Where it goes on behind white space."""
+    while at < len(text) and text[at] in _WHITE:
+        at += 1
+    return at
 
 
 def _depth(line: bytes) -> int:
@@ -253,8 +294,9 @@ def _depth(line: bytes) -> int:
 
 
 def _numbered(stream: BinaryIO, start: int = 1) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers; b"" for one that is too long. Taken off is what may stand in
-    front of them: a byte order mark, and the zeros of a log file that was emptied while its writer went on."""
+    """The lines that are not blank, with their numbers; b"" for one that is too long, one zero for one of zeros. Taken off is
+    what may stand in front of them: a byte order mark, and the zeros of a log file that was emptied while its writer went
+    on."""
     number = start
     while line := stream.readline(LONGEST + 1):
         if len(line) > LONGEST:
@@ -264,6 +306,8 @@ def _numbered(stream: BinaryIO, start: int = 1) -> Iterator[tuple[int, bytes]]:
         else:
             if line[:1] == b"\0":
                 line = line.lstrip(b"\0")
+                if not line or line.isspace():
+                    yield number, _ZERO
             if line[:3] == BOM:
                 line = line[3:]
             if line and not line.isspace():

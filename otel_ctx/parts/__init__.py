@@ -5,7 +5,7 @@ semantic conventions, LangChain's serialisation, the AI SDK and OpenInference, a
 Dialects hand over ``Raw`` values; nothing here looks at a library's name.
 """
 
-from otel_ctx.parts.answers import Answer, read_answer
+from otel_ctx.parts.answers import Answer, read_answer, stream_events
 from otel_ctx.parts.bodies import Body, mark_the_end, read_body, reserve_of
 from otel_ctx.parts.history import (
     Beginning,
@@ -90,6 +90,7 @@ __all__ = [
     "response_in",
     "salvage",
     "sent_together",
+    "stream_events",
     "structure",
     "unpack",
     "usages_in",

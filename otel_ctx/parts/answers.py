@@ -8,10 +8,24 @@ from typing import Any
 
 from otel_ctx.model import Diagnosis
 from otel_ctx.parts.diagnoses import read_diagnosis
-from otel_ctx.parts.texts import structure
+from otel_ctx.parts.texts import mapping, structure
 
 _OF_THE_CACHE = ("diagnostics", "prompt_cache_diagnostics", "context_management")
 _EVENT_HOLDS = ("message", "response", "metadata")  # what an event of a stream wraps
+_DONE = "[DONE]"
+_LAST = frozenset(
+    ("message_delta", "message_stop", "response.completed", "response.incomplete", "response.failed")
+)
+_FINISHED = (
+    "finish_reason", "finishReason", "stop_reason", "stopReason", "messageStop", "done",
+    "amazon-bedrock-invocationMetrics",
+)  # fmt: skip
+_GROWING = frozenset(  # numbers of a usage that grow while the answer is written
+    (
+        "output_tokens", "completion_tokens", "total_tokens", "output_tokens_details", "completion_tokens_details",
+        "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount", "outputTokens", "totalTokens",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +47,7 @@ def read_answer(value: Any) -> Answer | None:
     events of a stream, as a list or as server-sent events, or an error. None where it is none of these."""
     value = _events(value) if isinstance(value, str) else value
     if isinstance(value, list):
-        value = _whole(v for v in value if isinstance(v, Mapping))
+        value = _whole(value)
     if not isinstance(value, Mapping):
         return None
     error, words = _error(value)
@@ -79,18 +93,24 @@ def _error(answer: Mapping[str, Any]) -> tuple[str, str]:
 
 def _events(text: str) -> Any:
     """Server-sent events, else whatever the JSON holds."""
-    if "data:" not in text[:1024]:
-        return structure(text)
-    lines = (line[5:].strip() for line in text.splitlines() if line.startswith("data:"))
-    return [structure(line) for line in lines]
+    return stream_events(text) if "data:" in text[:1024] else structure(text)
 
 
-def _whole(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def stream_events(text: str) -> list[Any]:
+    """Server-sent events: what each holds, as text where that is no JSON."""
+    return [structure(line[5:].strip()) for line in text.splitlines() if line.startswith("data:")]
+
+
+def _whole(events: Iterable[Any]) -> Mapping[str, Any] | None:
     """What the events of a stream add up to. Later numbers win; the pieces of the text are not put together, but an
-    event that holds the whole answer is."""
+    event that holds the whole answer is. What was answered up to a cut is no number of the whole answer."""
     whole: dict[str, Any] = {}
     usage: dict[str, Any] = {}
+    ended = False
     for event in events:
+        ended = ended or _is_end(event)
+        if not isinstance(event, Mapping):
+            continue
         for part in (event, *(event[k] for k in _EVENT_HOLDS if isinstance(event.get(k), Mapping))):
             for key in ("id", "responseId", "model", "modelVersion", "error", *_OF_THE_CACHE):
                 if part.get(key):
@@ -102,8 +122,24 @@ def _whole(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
                 if isinstance(numbers, Mapping):
                     usage.update((k, v) for k, v in numbers.items() if v is not None)
     if usage:
-        whole["usage"] = usage
+        whole["usage"] = usage if ended else {k: v for k, v in usage.items() if k not in _GROWING}
     return whole or None
+
+
+def _is_end(event: Any) -> bool:
+    """Does the event say that the answer has ended, in any provider's words?"""
+    if not isinstance(event, Mapping):
+        return bool(event == _DONE)
+    if event.get("type") in _LAST or any(event.get(key) for key in _FINISHED):
+        return True
+    if event.get("object") == "response" or mapping(event.get("metadata")).get("usage"):
+        return True
+    choices = event.get("choices", event.get("candidates"))
+    if choices == [] and event.get("usage"):
+        return True  # OpenAI's last chunk
+    return isinstance(choices, list) and any(
+        isinstance(choice, Mapping) and any(choice.get(key) for key in _FINISHED) for choice in choices
+    )
 
 
 def _text(values: Mapping[str, Any], *keys: str) -> str:

@@ -55,13 +55,18 @@ def numbering(analysis: Analysis) -> dict[str, int]:
 
 def not_joined(readings: Sequence[Reading]) -> str:
     """In words, where several conversations may be one: their first calls have neither text nor an id to go on from."""
-    alone = sum(r.unplaced and not r.call.conversation_hint for r in readings)
-    if alone < 2:
+    alone = [r.call for r in readings if r.unplaced and not r.call.conversation_hint]
+    if len(alone) < 2:
         return ""
+    logged = all(call.record == "request" for call in alone)
     return (
-        f"{alone:,} calls could not be joined to any: without text or a conversation id one session looks like several "
-        "conversations. Record contents, or set gen_ai.conversation.id (session.id) on the spans."
+        f"{len(alone):,} calls could not be joined to any: without text or a conversation id one session looks like several "
+        f"conversations. {_IN_A_LOG if logged else _ON_SPANS}"
     )
+
+
+_ON_SPANS = "Record contents, or set gen_ai.conversation.id (session.id) on the spans."
+_IN_A_LOG = "Log the request beside each answer, or one id with both (request_id), or a conversation_id."
 
 
 def _entry(number: int, c: Conversation, readings: Sequence[Reading], found: tuple[int, int]) -> Entry:
