@@ -163,6 +163,10 @@ def test_bytes_that_are_no_utf8_are_replaced_and_told(write: Any) -> None:
         (b'{"name": "package", "version": "1"}', r"d: no telemetry of a known format \(keys name, version\)"),
         (b'{"a secret prompt, as a key": 1}', r"d: no telemetry of a known format \(known"),
         (b"[1, 2, 3]", r"d: no telemetry"),
+        (
+            b'{"resourceId": "/X/Microsoft.CognitiveServices/Y", "category": "RequestResponse", "operationName": "Z"}',
+            r"d: Azure's diagnostic log, which holds .* \(log the bodies",
+        ),
         (b'{"resourceSpans": [{"scope', r"d:1: cut off"),
         (b"PK\x03\x04" + b"\n{" * 50 + b"\0", r"d: a zip archive \(unpack it first"),
         (gzip.compress(b"", mtime=0), r"d: holds no spans"),

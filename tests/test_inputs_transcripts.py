@@ -756,3 +756,18 @@ def test_no_value_in_a_real_row_makes_it_fail(format_: StreamFormat, case: str, 
             node[key] = data.draw(values)
             break
     run(format_, rows)
+
+
+def test_the_list_of_what_a_user_typed_into_gemini_cli_is_no_transcript(write: Write, tmp_path: Path) -> None:
+    typed = {
+        "sessionId": "s",
+        "messageId": 0,
+        "type": "user",
+        "message": "hello",
+        "timestamp": "2026-11-20T10:00:00Z",
+    }
+    (tmp_path / "logs.json").write_text(json.dumps([typed]), "utf-8")
+    (tmp_path / "session.jsonl.gz").write_bytes((DATA / "gemini-cli" / "session.jsonl.gz").read_bytes())
+    analysis, skipped = analysed([tmp_path])
+    assert analysis.spans == len(analysis.readings) == 12
+    assert [(Path(note.where).name, note.foreign) for note in skipped] == [("logs.json", True)]

@@ -96,6 +96,7 @@ _NESTED = 4  # envelopes inside envelopes
 _UNKNOWN = "no telemetry of a known format"
 _OTHER = "not in the format that was named"
 _METRICS = "OTLP metrics, which hold no spans"
+_AZURE = "Azure's diagnostic log, which holds numbers of requests, and neither prompts nor tokens"
 _EMPTY = "holds no spans"
 _ZIP = "a zip archive"
 _SQLITE = "an SQLite database"
@@ -103,6 +104,7 @@ _BEHIND = "JSON stands behind other text in it"
 _NOTHING = "no file in this folder holds spans"
 _WAYS_OUT = {
     _METRICS: "name the file of the traces or of the logs",
+    _AZURE: "log the bodies: a proxy or Azure API Management in front of it does",
     _ZIP: "unpack it first",
     _SQLITE: "let the program export it that keeps it: opencode export SESSION > FILE",
 }
@@ -240,7 +242,8 @@ def _read_stream(source: str, stream: BinaryIO, forced: Format | None) -> Iterat
     if not found:
         first = first or (skipped[0] if skipped else Skipped(source, _EMPTY, foreign=True))
         foreign = foreign and all(note.foreign for note in skipped)
-        raise _Nothing(Skipped(first.where, first.why, foreign), max(0, told + len(skipped) - 1))
+        more = told + len(skipped) - 1 if first.foreign else 0
+        raise _Nothing(Skipped(first.where, first.why, foreign), max(0, more))
     if skipped:
         yield Batch(source, format_, skipped=tuple(skipped))
 
@@ -426,6 +429,13 @@ def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | W
     return None
 
 
+def _is_azure(document: dict[str, Any]) -> bool:
+    """A record of the diagnostic settings of Azure OpenAI: https://learn.microsoft.com/azure/ai-services/diagnostic-logging"""
+    resource = document.get("resourceId")
+    named = isinstance(resource, str) and "MICROSOFT.COGNITIVESERVICES" in resource.upper()
+    return named and "category" in document and "operationName" in document
+
+
 def _unknown(head: bytes) -> str:
     return f"{_UNKNOWN}: {_BEHIND}" if jsontext.behind_text(head) else _UNKNOWN
 
@@ -444,6 +454,8 @@ def _stranger(document: Any, forced: Format | None) -> str:
         return _UNKNOWN
     if "resourceMetrics" in document or "resource_metrics" in document:
         return _METRICS
+    if _is_azure(document):
+        return _AZURE
     keys = [key for key in document if key in _FAMILIAR][:4]
     return _UNKNOWN + (f" (keys {', '.join(keys)})" if keys else "")
 
