@@ -104,7 +104,7 @@ _BEHIND = "JSON stands behind other text in it"
 _NOTHING = "no file in this folder holds spans"
 _WAYS_OUT = {
     _METRICS: "name the file of the traces or of the logs",
-    _AZURE: "log the bodies: a proxy or Azure API Management in front of it does",
+    _AZURE: "log the bodies: a proxy in front of it does",
     _ZIP: "unpack it first",
     _SQLITE: "let the program export it that keeps it: opencode export SESSION > FILE",
 }
@@ -430,7 +430,7 @@ def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | W
 
 
 def _is_azure(document: dict[str, Any]) -> bool:
-    """A record of the diagnostic settings of Azure OpenAI: https://learn.microsoft.com/azure/ai-services/diagnostic-logging"""
+    """A record of the diagnostic settings of Azure OpenAI."""
     resource = document.get("resourceId")
     named = isinstance(resource, str) and "MICROSOFT.COGNITIVESERVICES" in resource.upper()
     return named and "category" in document and "operationName" in document
