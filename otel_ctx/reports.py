@@ -249,9 +249,12 @@ def report_of(
     referred = {
         source for source in sources if not _holds_records(sources[source]) and _is_used(source, store.used)
     }
+    left = [(source, s) for source, s in skipped if source not in referred]
+    damaged = {source for source, s in left if not s.foreign or _holds_records(sources[source])}
     inputs = Inputs(
         tuple(s for s in sources.values() if s.path not in referred),
-        tuple((s.where, s.why) for source, s in skipped if source not in referred),
+        tuple((s.where, s.why) for source, s in left if source in damaged),
+        tuple({source: s.why for source, s in reversed(left) if source not in damaged}.items())[::-1],
     )
     return Report(engine.close(), inputs)
 

@@ -572,6 +572,62 @@ def test_a_gate_does_not_judge_half_an_input(tmp_path: Path) -> None:
     assert open_.exit_code == 0
 
 
+NEIGHBOURS = {
+    "README.md": b'[![CI](badge.svg)](ci)\n\n```json\n{"a": oops}\n```\n',
+    "Cargo.toml": b"[[bin]]\nname = 'x'\n",
+    "agent.meta.json": b'{"agentType": "Explore", "description": "Looks"}',
+    "sessions-index.json": b'{"version": 1, "entries": [{"sessionId": "x"}]}',
+    "table.csv": b"a,b\n1,2\n",
+    "picture.png": b"\x89PNG\r\n\x1a\n\0\0\0",
+    "metrics.jsonl": b'{"resourceMetrics": []}\n',
+    "app.log": b'2026-11-30 10:01 INFO {"event": "up"}\n[oops {"event": "up"}\n',
+    "empty.txt": b"",
+    "deep/1/part.json": b'{"id": "prt_1", "type": "text", "text": "Hi"}',
+}
+
+
+def test_what_lies_beside_the_telemetry_in_a_folder_is_no_half_of_it(tmp_path: Path) -> None:
+    (tmp_path / "dump.jsonl").write_bytes(quiet_dump())
+    for name, data in NEIGHBOURS.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+
+    gated = otelctx("analyze", tmp_path, "--fail-on", "error", "--json", tmp_path / "report.json")
+    checked = otelctx("check", tmp_path, "--max-context", "1m", "--no-config")
+    listed = otelctx("analyze", tmp_path, "-v")
+
+    assert (gated.exit_code, checked.exit_code) == (0, 0)
+    assert gated.stdout.startswith("1 file ")
+    said = " ".join(gated.stdout.split())
+    assert "10 other files hold no telemetry: 3 .json, 1 .toml, 1 .md, 1 .log, 1 .txt, 3 more (-v" in said
+    assert "skipped in the input" not in gated.stdout
+    skipped = json.loads((tmp_path / "report.json").read_bytes())["input"]["skipped"]
+    assert {Path(note["where"]).name for note in skipped} == {Path(name).name for name in NEIGHBOURS}
+    assert all(note["foreign"] for note in skipped)
+    assert "sessions-index.json" in listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("cut.jsonl", quiet_dump()[:200]),
+        ("cut.jsonl.gz", gzip.compress(quiet_dump())[:-40]),
+        ("broken.json", b'{"resourceSpans": [}'),
+        ("sessions.db", b"SQLite format 3\0" + b"\0" * 100),
+        ("dumps.zip", b"PK\x03\x04" + b"\0" * 100),
+    ],
+)
+def test_a_file_that_may_be_telemetry_is_a_part_of_its_folder(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / "dump.jsonl").write_bytes(quiet_dump())
+    (tmp_path / name).write_bytes(data)
+
+    gated = otelctx("analyze", tmp_path, "--fail-on", "error")
+
+    assert gated.exit_code == 2
+    assert name in gated.stderr
+    assert "other file" not in gated.stdout
+
+
 def test_a_gate_needs_something_to_judge(tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
     foreign = span(1, "", [])

@@ -59,6 +59,15 @@ def everything(telling: Telling) -> str:
 # ---- which spans are calls
 
 
+@pytest.mark.parametrize("model", ["llm.model_name", "llm.system", "llm.provider"])
+def test_a_call_that_failed_with_nothing_recorded_is_a_call(model: str) -> None:
+    failed = told({model: "anthropic"}, status_code=2, status_message="TimeoutError: boom")
+
+    assert (failed.role, failed.status, failed.usage) == ("call", "error", None)
+    assert openinference.read(span({model: "anthropic"})) is None  # a step around a call
+    assert openinference.read(span({}, status_code=2)) is None
+
+
 def test_only_llm_spans_are_calls() -> None:
     calls = {**FLAT, **USAGE}
 

@@ -163,6 +163,10 @@ def test_bytes_that_are_no_utf8_are_replaced_and_told(write: Any) -> None:
         (b'{"name": "package", "version": "1"}', r"d: no telemetry of a known format \(keys name, version\)"),
         (b'{"a secret prompt, as a key": 1}', r"d: no telemetry of a known format \(known"),
         (b"[1, 2, 3]", r"d: no telemetry"),
+        (
+            b'{"resourceId": "/X/Microsoft.CognitiveServices/Y", "category": "RequestResponse", "operationName": "Z"}',
+            r"d: Azure's diagnostic log, which holds .* \(log the bodies",
+        ),
         (b'{"resourceSpans": [{"scope', r"d:1: cut off"),
         (b"PK\x03\x04" + b"\n{" * 50 + b"\0", r"d: a zip archive \(unpack it first"),
         (gzip.compress(b"", mtime=0), r"d: holds no spans"),
@@ -208,6 +212,51 @@ def test_a_folder_without_telemetry_is_an_error(write: Any) -> None:
     assert [note.where for note in next(reader).skipped] == ["dumps/README.md"]
     with pytest.raises(InputError, match="dumps: no file in this folder holds spans"):
         next(reader)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, r"^dumps: no file in this folder holds spans \(is this the file"),
+        (
+            {"a": b"{}", "b": b"# Notes"},
+            r"holds spans: dumps/a: no telemetry .*, and 1 more \(known are otlp",
+        ),
+        (
+            {"a": b"# Notes", "b": b'{"resourceSpans": ['},
+            r"holds spans: dumps/b:1: cut off.*, and 1 more \(is this",
+        ),
+        ({"a": b"SQLite format 3\0"}, r"dumps/a: an SQLite database \(.*opencode export SESSION"),
+    ],
+)
+def test_a_folder_without_telemetry_says_what_is_in_it(
+    files: dict[str, bytes], message: str, write: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "dumps").mkdir()
+    for name, data in files.items():
+        write(f"dumps/{name}", data)
+    with pytest.raises(InputError, match=message):
+        list(read(["dumps"]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'10.0.0.1 - - [30/Nov/2026:10:01:00 +0100] "POST /v1 HTTP/1.1" 200 {"model": "m"}\n',
+        b'[2026-11-30] DEBUG: Request options: {\n  "model": "m",\n  "n": [\n    {"a": 1}\n  ]\n}\n',
+        b'request={"model": "m"}\n',
+    ],
+)
+def test_lines_that_go_on_as_json_are_told_as_such(text: bytes, write: Any) -> None:
+    message = r"^app\.log: no telemetry .*: JSON stands behind other text in it \(a line has to be JSON from its first"
+    with pytest.raises(InputError, match=message):
+        list(read([write("app.log", text * 50)]))
+
+
+def test_of_a_file_that_cannot_be_used_it_is_told_how_many_reasons_there_are(write: Any) -> None:
+    path = write("d.log", (b"noise\n" + b'{"type": 1}\n') * 3000)
+    with pytest.raises(InputError, match=r"^d\.log:1: no JSON, and 5,999 more$"):
+        list(read([path]))
 
 
 class _Pipe(io.RawIOBase):

@@ -244,3 +244,24 @@ def test_the_objects_of_older_javascript_sdks(old: dict[str, object]) -> None:
     (span,) = spans(read(["-"], stdin=io.BytesIO(json.dumps(old).encode())))
     assert (span.parent_id, span.scope_name, span.resource) == ("3" * 16, "lib", {"a": "b"})
     assert (span.start_unix_nano, span.end_unix_nano, span.kind) == (5_000_000_007, 6_000_000_000, 3)
+
+
+@pytest.mark.parametrize(
+    "attributes", [None, {"gen_ai.usage.input_tokens": 7}, [{"key": "n", "value": {"intValue": "1"}}]]
+)
+def test_attributes_that_stand_beside_the_fields_of_a_span(attributes: object) -> None:
+    flat = {
+        "trace_id": "1" * 32, "span_id": "2" * 16, "start_time": "2026-11-30T10:01:00Z", "name": "chat m",
+        "gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 5, "gen_ai.response.id": None,
+        "gen_ai.response.finish_reasons": ["stop"], "service.name": "shop", "events.name": [], "attributes": attributes,
+    }  # fmt: skip
+    (batch,) = read(["-"], stdin=io.BytesIO(json.dumps(flat).encode()))
+    (span,) = batch.spans
+    tokens = 7 if isinstance(attributes, dict) else 5
+    assert batch.format == "otlp-json+flat"
+    assert span.attributes["gen_ai.operation.name"] == "chat"
+    assert span.attributes["gen_ai.usage.input_tokens"] == tokens
+    assert span.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+    assert span.attributes.get("n") == (1 if isinstance(attributes, list) else None)
+    assert not {"gen_ai.response.id", "events.name"} & span.attributes.keys()
+    assert (span.resource["service.name"], span.dropped_attributes) == ("shop", 0)

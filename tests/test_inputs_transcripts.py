@@ -102,6 +102,49 @@ def test_a_transcript_and_the_spans_of_its_session_say_one_thing(case: str) -> N
     assert not {f.kind for f in both.findings} & {"double_instrumentation", "usage_inconsistent"}
 
 
+def logged(call: Call, later: int) -> Json:
+    """The request of a call, as a log has it that knows nothing of sessions; ``later``: seconds."""
+    usage = {
+        "input_tokens": (call.usage.input or 0)
+        - (call.usage.cache_read or 0)
+        - (call.usage.cache_write or 0),
+        "cache_read_input_tokens": call.usage.cache_read,
+        "cache_creation_input_tokens": call.usage.cache_write,
+        "output_tokens": call.usage.output,
+    }
+    return {
+        "start_unix_nano": call.start_unix_nano + later * 10**9,
+        "end_unix_nano": call.end_unix_nano + later * 10**9,
+        "body": {
+            "model": "claude-sonnet-4-5",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "Hi"}],
+        },
+        "response": {"type": "message", "role": "assistant", "content": [], "usage": usage},
+    }
+
+
+@pytest.mark.parametrize("skew", [0, 2, -2])
+def test_a_log_beside_a_transcript_without_ids_of_responses_counts_nothing_twice(
+    write: Write, skew: int
+) -> None:
+    """Numbers and times tell which request is whose; those of another minute are more."""
+    session = DATA / "opencode-anthropic" / "session.jsonl.gz"
+    turns = calls(session)
+    log = write([logged(call, later) for call in turns for later in (skew, 60)], "requests.jsonl")
+    told = calls(session, log)
+    assert [len(call.spans) for call in told] == [2] * 12 + [1] * 12
+    assert sum(call.usage.input or 0 for call in told) == 2 * sum(call.usage.input or 0 for call in turns)
+
+
+def test_two_sessions_with_equal_numbers_have_a_request_each(write: Write) -> None:
+    session = DATA / "opencode-anthropic" / "session.jsonl.gz"
+    others = [json.loads(json.dumps(row).replace("ses_", "ses_o")) for row in rows_of("opencode-anthropic")]
+    log = write([logged(call, later) for call in calls(session) for later in (0, 1)], "requests.jsonl")
+    told = calls(session, write(others), log)
+    assert [len(call.spans) for call in told] == [2] * 24
+
+
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
@@ -713,3 +756,18 @@ def test_no_value_in_a_real_row_makes_it_fail(format_: StreamFormat, case: str, 
             node[key] = data.draw(values)
             break
     run(format_, rows)
+
+
+def test_the_list_of_what_a_user_typed_into_gemini_cli_is_no_transcript(write: Write, tmp_path: Path) -> None:
+    typed = {
+        "sessionId": "s",
+        "messageId": 0,
+        "type": "user",
+        "message": "hello",
+        "timestamp": "2026-11-20T10:00:00Z",
+    }
+    (tmp_path / "logs.json").write_text(json.dumps([typed]), "utf-8")
+    (tmp_path / "session.jsonl.gz").write_bytes((DATA / "gemini-cli" / "session.jsonl.gz").read_bytes())
+    analysis, skipped = analysed([tmp_path])
+    assert analysis.spans == len(analysis.readings) == 12
+    assert [(Path(note.where).name, note.foreign) for note in skipped] == [("logs.json", True)]

@@ -174,6 +174,18 @@ def test_what_was_not_reported_is_a_dash_never_zero() -> None:
     assert "limit unknown (--limit gpt-x=TOKENS)" in text
 
 
+def test_usage_of_a_call_that_failed_is_usage_all_the_same() -> None:
+    b = one_call(status="error", context={"usage": 1234, "limit": None, "band": "unknown"})
+    (conversation,) = b.conversations
+    b.conversations[:] = [replace(conversation, usage_last=None)]
+
+    text = shown(b.analysis())
+
+    assert "tokens in 1,234" in text
+    assert "depth unknown: known of failed calls only" in text
+    assert "no usage reported" not in text
+
+
 def test_who_tells_nothing_of_the_cache_is_named() -> None:
     silent = one_call(usage=Usage(input=1234, output=5), scope="ai")
 

@@ -69,12 +69,11 @@ def _report(name: str, data: bytes) -> Report:
     from io import BytesIO
 
     from otel_ctx.engine import Settings
-    from otel_ctx.outputs.report import Inputs
     from otel_ctx.reports import report_of
 
     report = report_of(["-"], Settings(), stdin=BytesIO(data))
     named = tuple(replace(source, path=name) for source in report.inputs.files)
-    return replace(report, inputs=Inputs(named, report.inputs.skipped))
+    return replace(report, inputs=replace(report.inputs, files=named))
 
 
 def _tour(broken: Report, mended: Report, folder: str | None) -> Iterator[Line]:

@@ -4,7 +4,7 @@ apart."""
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from otel_ctx.calls.told import Told
@@ -42,6 +42,15 @@ def one_model(a: Telling, b: Telling) -> bool:
     """Nothing says that two models answered."""
     mine, theirs = ({normalise_model_id(m) for m in (t.request_model, t.response_model) if m} for t in (a, b))
     return not mine or not theirs or not mine.isdisjoint(theirs)
+
+
+def unlike(a: Told, b: Told) -> bool:
+    """Both prompts were seen, and have nothing in common."""
+    x, y = a.messages.first, b.messages.first
+    if x is None or y is None or x.digest == y.digest or "messages" in a.telling.lost | b.telling.lost:
+        return False
+    mine, theirs = ({s.digest for s in t.messages if s.kind != "system"} for t in (a, b))
+    return mine.isdisjoint(theirs)
 
 
 def _accounted(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
@@ -116,13 +125,7 @@ def _logged(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Tol
             found = next((s for s in same if _may_be_logged(t, s, usage)), None)
             if found is None:
                 same = numbered.get(_sizes(usage[t.id]), [])
-                while same and t.telling.start_unix_nano - same[0].telling.end_unix_nano > SAME_ID_NS:
-                    del same[0]  # both come in the order of their starts
-                found = min(
-                    (s for s in same[:_LOOKED_AT] if _has_its_numbers(t, s, usage)),
-                    key=lambda s: apart(s.telling, t.telling),
-                    default=None,
-                )
+                found = _nearest(t, same, usage)
             if found is not None:
                 same.remove(found)
                 yield t, found
@@ -132,12 +135,24 @@ def _sizes(usage: Usage) -> tuple[int | None, int | None]:
     return usage.input, usage.output
 
 
-def _has_its_numbers(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:
-    """Could a span without a prompt tell of the request? Its clock may be another: one is the client's, one the server's."""
-    a, b = logged.telling, span.telling
+def _nearest(t: Told, same: list[Told], usage: Mapping[str, Usage]) -> Told | None:
+    """The one of ``same`` that may tell of the request of ``t``. Both come in the order of their starts: what ended long
+    before is taken out."""
+    while same and t.telling.start_unix_nano - same[0].telling.end_unix_nano > SAME_ID_NS:
+        del same[0]
+    return min(
+        (s for s in same[:_LOOKED_AT] if _has_its_numbers(t, s, usage)),
+        key=lambda s: apart(s.telling, t.telling),
+        default=None,
+    )
+
+
+def _has_its_numbers(logged: Told, other: Told, usage: Mapping[str, Usage]) -> bool:
+    """Could what tells no whole prompt tell of the request? Its clock may be another: one is the client's, one the server's."""
+    a, b = logged.telling, other.telling
     if other_ids(a, b) or a.status != b.status or not a.start_unix_nano or apart(a, b) > SAME_ID_NS:
         return False
-    return one_model(a, b) and agree(usage[logged.id], usage[span.id])
+    return one_model(a, b) and agree(usage[logged.id], usage[other.id]) and not unlike(logged, other)
 
 
 def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:
@@ -168,4 +183,30 @@ def _transcribed(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tupl
         )
         if found is not None and apart(found.telling, t.telling) < SAME_ID_NS:
             same.remove(found)
+            yield t, found
+
+
+def beside_logs(
+    calls: list[Told], usage: Mapping[str, Usage], find: Callable[[str], str]
+) -> Iterator[tuple[Told, Told]]:
+    """Turns of a transcript beside requests in a log that know of no session: the same numbers at about the same time.
+    ``find`` names the group that a telling was put into: one that has a turn and a request needs no other."""
+    turns = [t for t in calls if t.telling.record == "transcript"]
+    requests = [t for t in calls if t.telling.record == "request" and t.telling.start_unix_nano]
+    if not turns or not requests:
+        return
+    logged, taken = {find(t.id) for t in requests}, {find(t.id) for t in turns}
+    numbered: dict[tuple[int | None, int | None], list[Told]] = defaultdict(list)
+    for t in requests:
+        if usage[t.id].input and find(t.id) not in taken:
+            taken.add(find(t.id))
+            numbered[_sizes(usage[t.id])].append(t)
+    for t in turns:
+        if find(t.id) in logged:
+            continue
+        same = numbered[_sizes(usage[t.id])]
+        found = _nearest(t, same, usage)
+        if found is not None:
+            same.remove(found)
+            logged.add(find(t.id))
             yield t, found

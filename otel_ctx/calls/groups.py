@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from otel_ctx.calls.beside import CLOSE_NS, SAME_ID_NS, apart, beside_spans, one_model, other_ids
+from otel_ctx.calls.beside import (
+    CLOSE_NS,
+    SAME_ID_NS,
+    apart,
+    beside_logs,
+    beside_spans,
+    one_model,
+    other_ids,
+    unlike,
+)
 from otel_ctx.calls.told import Told
 from otel_ctx.model import KIND_INDEX, Telling, Usage
 from otel_ctx.usage import agree
@@ -53,6 +62,8 @@ def group(
         by_response[rid] = t
 
     for t, other in beside_spans(calls, usage):
+        join(t.id, other.id)
+    for t, other in beside_logs(calls, usage, find):
         join(t.id, other.id)
 
     wrappers: dict[str, list[Told]] = {}
@@ -126,7 +137,7 @@ def may_be_same(outer: Told, inner: Told, usage: Mapping[str, Usage]) -> bool:
     if outer.telling.usage is None or inner.telling.usage is None:
         if outer.telling.scope == inner.telling.scope:
             return not (outer.content and inner.content) or _equal_messages(outer, inner)
-        return not _unlike(outer, inner)
+        return not unlike(outer, inner)
     return agree(usage[outer.id], usage[inner.id])
 
 
@@ -197,7 +208,7 @@ def _join_across_traces(
                     clothes[x].isdisjoint(clothes[y])  # of one scope two spans are two calls
                     and _two_clothes(a, b)
                     and agree(usage[a.id], usage[b.id])
-                    and not _unlike(a, b)
+                    and not unlike(a, b)
                 ):
                     partners[x].add(y)
                     partners[y].add(x)
@@ -230,7 +241,7 @@ def awaits_its_end(t: Told) -> bool:
 
 def may_be_told_twice(a: Told, b: Told) -> bool:
     """Could two instrumentations, whose spans lie in different traces, tell of one request? By all but the numbers."""
-    return _two_clothes(a, b) and not _unlike(a, b)
+    return _two_clothes(a, b) and not unlike(a, b)
 
 
 def _two_clothes(a: Told, b: Told) -> bool:
@@ -243,12 +254,3 @@ def _two_clothes(a: Told, b: Told) -> bool:
         return False
     outer, inner = (x, y) if x.start_unix_nano <= y.start_unix_nano else (y, x)
     return inner.end_unix_nano <= outer.end_unix_nano + CLOSE_NS
-
-
-def _unlike(a: Told, b: Told) -> bool:
-    """Both prompts were seen, and have nothing in common."""
-    x, y = a.messages.first, b.messages.first
-    if x is None or y is None or x.digest == y.digest or "messages" in a.telling.lost | b.telling.lost:
-        return False
-    mine, theirs = ({s.digest for s in t.messages if s.kind != "system"} for t in (a, b))
-    return mine.isdisjoint(theirs)

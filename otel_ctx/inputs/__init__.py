@@ -97,13 +97,20 @@ _UNKNOWN = "no telemetry of a known format"
 _OTHER = "not in the format that was named"
 _METRICS = "OTLP metrics, which hold no spans"
 _MESSAGES = "messages, and nothing that says which model they went to"
+_AZURE = "Azure's diagnostic log, which holds numbers of requests, and neither prompts nor tokens"
 _EMPTY = "holds no spans"
 _ZIP = "a zip archive"
+_SQLITE = "an SQLite database"
+_BEHIND = "JSON stands behind other text in it"
+_NOTHING = "no file in this folder holds spans"
 _WAYS_OUT = {
     _METRICS: "name the file of the traces or of the logs",
     _MESSAGES: 'a request is known by its model: {"model": …, "messages": […]}',
+    _AZURE: "log the bodies: a proxy in front of it does",
     _ZIP: "unpack it first",
+    _SQLITE: "let the program export it that keeps it: opencode export SESSION > FILE",
 }
+_CLOSED = {b"PK\x03\x04": _ZIP, b"SQLite format 3\0": _SQLITE}  # may hold telemetry, and are not looked into
 _FLUSHED = "is this the file that the exporter writes to, and was it flushed?"
 
 
@@ -122,8 +129,9 @@ def read(
     standard input ("-"), one after the other, as they are read.
 
     ``format`` names the one that all are in, else each is told by its content; compression always is. A file
-    that was named and cannot be used raises ``InputError``; inside a folder it is a ``Skipped``. The garbage
-    collector rests while a batch is made: it would look at every value of a document again and again.
+    that was named and cannot be used raises ``InputError``; inside a folder it is a ``Skipped``, and a foreign one
+    where the whole file is no telemetry. The garbage collector rests while a batch is made: it would look at every
+    value of a document again and again.
     """
     forced = None
     if format is not None:
@@ -152,8 +160,17 @@ def _is_folder(path: Path) -> bool:
         return False  # opening it will say what is wrong
 
 
+class _Nothing(InputError):
+    """A stream of which nothing was read, by the first of the reasons; ``more``: how many others there are."""
+
+    def __init__(self, note: Skipped, more: int) -> None:
+        super().__init__(note.where, note.why + _and_more(more), _way_out(note.why))
+        self.note = note
+
+
 def _read_folder(folder: Path, forced: Format | None) -> Iterator[Batch]:
     found = False
+    notes: list[Skipped] = []
     for file in _files(folder):
         try:
             if _is_folder(file):
@@ -163,12 +180,29 @@ def _read_folder(folder: Path, forced: Format | None) -> Iterator[Batch]:
             for batch in _read_file(file, forced):
                 found = found or bool(batch.spans or batch.logs)
                 yield batch
+            continue
+        except _Nothing as error:
+            notes.append(error.note)
         except InputError as error:
-            yield Batch(str(file), "", skipped=(Skipped(error.where, error.why),))
+            notes.append(Skipped(error.where, error.why))
         except OSError as error:
-            yield Batch(str(file), "", skipped=(Skipped(str(file), _reason(error)),))
+            notes.append(Skipped(str(file), _reason(error)))
+        yield Batch(str(file), "", skipped=(notes[-1],))
     if not found:
-        raise InputError(str(folder), "no file in this folder holds spans", _FLUSHED)
+        raise _of_no_use(folder, notes)
+
+
+def _of_no_use(folder: Path, notes: list[Skipped]) -> InputError:
+    """A folder of which nothing was read, by the first of its files that may be telemetry, else by the first."""
+    if not notes:
+        return InputError(str(folder), _NOTHING, _FLUSHED)
+    note = next((note for note in notes if not note.foreign), notes[0])
+    why = f"{_NOTHING}: {note.where}: {note.why}{_and_more(len(notes) - 1)}"
+    return InputError(str(folder), why, _way_out(note.why))
+
+
+def _and_more(reasons: int) -> str:
+    return f", and {reasons:,} more" if reasons else ""
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -194,7 +228,7 @@ def _read_file(path: Path, forced: Format | None) -> Iterator[Batch]:
 def _read_stream(source: str, stream: BinaryIO, forced: Format | None) -> Iterator[Batch]:
     skipped: list[Skipped] = []
     first: Skipped | None = None
-    found, format_ = False, ""
+    found, foreign, format_, told = False, True, "", 0
     for name, records in _records(stream, source, skipped, forced, ()):
         format_ = name or format_
         if records.spans or records.logs:
@@ -202,12 +236,16 @@ def _read_stream(source: str, stream: BinaryIO, forced: Format | None) -> Iterat
         elif len(skipped) < _MANY:
             continue
         first = first or (skipped[0] if skipped else None)
+        foreign = foreign and all(note.foreign for note in skipped)
+        told += len(skipped)
         notes = tuple(skipped)
         skipped.clear()
         yield Batch(source, format_, records.spans, records.logs, notes, _position(stream))
     if not found:
-        first = first or (skipped[0] if skipped else Skipped(source, _EMPTY))
-        raise InputError(first.where, first.why, _way_out(first.why))
+        first = first or (skipped[0] if skipped else Skipped(source, _EMPTY, foreign=True))
+        foreign = foreign and all(note.foreign for note in skipped)
+        more = told + len(skipped) - 1 if first.foreign else 0
+        raise _Nothing(Skipped(first.where, first.why, foreign), max(0, more))
     if skipped:
         yield Batch(source, format_, skipped=tuple(skipped))
 
@@ -242,6 +280,8 @@ def _reason(error: OSError) -> str:
 def _way_out(why: str) -> str:
     if why.startswith(_OTHER):
         return "name none: each is known by its content"
+    if _BEHIND in why:
+        return "a line has to be JSON from its first character on"
     if why.startswith(_UNKNOWN):
         return "known are " + ", ".join(format_names())
     if OVERLONG in why:
@@ -263,8 +303,9 @@ def _records(
             return
     if not head:
         return
-    if head.startswith(b"PK\x03\x04"):
-        skipped.append(Skipped(where, _ZIP))
+    closed = next((what for magic, what in _CLOSED.items() if head.startswith(magic)), "")
+    if closed:
+        skipped.append(Skipped(where, closed))
         return
     for known in FORMATS:
         if isinstance(known, BytesFormat) and (known is forced or (forced is None and known.claims(head))):
@@ -272,20 +313,27 @@ def _records(
                 yield known.name + suffix, records
             return
     if isinstance(forced, (JsonFormat, StreamFormat)) or jsontext.looks_like_json(head):
-        for name, records in _json_records(stream, where, skipped, forced):
+        text = forced is None and not jsontext.begins_as_json(head)
+        found, before = False, len(skipped)
+        for name, records in _json_records(stream, where, skipped, forced, text=text):
+            found = found or bool(name)
             yield name + suffix if name else "", records
+        if text and not found and jsontext.behind_text(head):
+            skipped[before:] = [Skipped(where, _unknown(head), foreign=True)]
     else:
-        skipped.append(Skipped(where, _UNKNOWN))
+        skipped.append(Skipped(where, _unknown(head), foreign=True))
 
 
 def _json_records(
-    stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None
+    stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None, *, text: bool
 ) -> Iterator[tuple[str, Records]]:
+    """``text``: the stream begins as text, and not as JSON."""
     unread = Unread(where, skipped)
     documents = jsontext.documents(stream)
     for document in documents:
         if document.problem:
-            unread.add(document.first, document.last, document.problem)
+            foreign = text or document.problem == jsontext.NOT_JSON
+            unread.add(document.first, document.last, document.problem, foreign=foreign)
             if len(skipped) >= _MANY:
                 yield "", Records()
             continue
@@ -320,7 +368,7 @@ def _json_records(
                 opened += ((added + suffix, value) for value in reversed(inside))
                 del item, inside
             else:
-                unread.add(first, last, _stranger(item, forced), alone=alone)
+                unread.add(first, last, _stranger(item, forced), alone=alone, foreign=forced is None)
                 if len(skipped) >= _MANY:
                     yield "", Records()
     unread.end()
@@ -394,6 +442,17 @@ def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | W
     return None
 
 
+def _is_azure(document: dict[str, Any]) -> bool:
+    """A record of the diagnostic settings of Azure OpenAI."""
+    resource = document.get("resourceId")
+    named = isinstance(resource, str) and "MICROSOFT.COGNITIVESERVICES" in resource.upper()
+    return named and "category" in document and "operationName" in document
+
+
+def _unknown(head: bytes) -> str:
+    return f"{_UNKNOWN}: {_BEHIND}" if jsontext.behind_text(head) else _UNKNOWN
+
+
 # Only keys that are words of formats are told: any other may hold what a person wrote.
 _FAMILIAR = frozenset(
     "batches data error events id items kind logs message messages metrics model name object observations records request "
@@ -413,6 +472,8 @@ def _stranger(document: Any, forced: Format | None) -> str:
         (isinstance(sent, list) and sent) or {"role", "content"} <= document.keys()
     ):
         return _MESSAGES
+    if _is_azure(document):
+        return _AZURE
     keys = [key for key in document if key in _FAMILIAR][:4]
     return _UNKNOWN + (f" (keys {', '.join(keys)})" if keys else "")
 

@@ -25,7 +25,6 @@ NAME = "claude-code"
 _ROWS = (
     "uuid",
     "parentUuid",
-    "message",
     "operation",
     "leafUuid",
     "snapshot",
@@ -78,7 +77,7 @@ def claims(value: Any) -> bool:
         return False
     session = value.get("sessionId") or value.get("session_id")
     if isinstance(session, str):
-        return any(key in value for key in _ROWS)
+        return isinstance(value.get("message"), dict) or any(key in value for key in _ROWS)
     return "leafUuid" in value or "isSnapshotUpdate" in value or isinstance(value.get("isSidechain"), bool)
 
 

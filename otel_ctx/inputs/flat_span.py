@@ -1,8 +1,8 @@
 """One span as one JSON object, without the request, resource and scope that OTLP puts round it: lines that scripts and
 log shippers write, rows of a table (ClickHouse), Phoenix's ``/spans/otlpv1``.
 
-Names are met in every spelling (traceId, trace_id, TraceId), times as in ``nanoseconds``, attributes as OTLP's list or as
-plain values. Each is put where OTLP has it.
+Names are met in every spelling (traceId, trace_id, TraceId), times as in ``nanoseconds``, attributes as OTLP's list, as
+plain values, or beside the fields of the span, with the dots of their names. Each is put where OTLP has it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _ATTRIBUTES = ("attributes", "spanattributes", "tags")
 _RESOURCE = ("resource", "resourceattributes")
 _SCOPE = ("scope", "instrumentationscope", "instrumentationlibrary")
 _STATUS = ("status", "statuscode")
+_COLUMNS = ("events.", "links.")  # of a table, in the same row
+_OF_A_RESOURCE = ("service.", "telemetry.sdk.")
 _AS_THEY_ARE = (
     ("kind", ("kind", "spankind")),
     ("links", ("links",)),
@@ -49,6 +51,7 @@ def open_(document: Any) -> list[Any]:
     if not end and isinstance(length, int):
         end = start + length
     status = _first(known, _STATUS)
+    beside = _beside(document)
     span = {
         "traceId": _first(known, _TRACE),
         "spanId": _first(known, _SPAN),
@@ -56,7 +59,7 @@ def open_(document: Any) -> list[Any]:
         "name": _first(known, _NAME),
         "startTimeUnixNano": start,
         "endTimeUnixNano": end,
-        "attributes": _first(known, _ATTRIBUTES),
+        "attributes": _with(_first(known, _ATTRIBUTES), beside),
         "events": _events(known),
         "status": status
         if isinstance(status, dict)
@@ -66,13 +69,35 @@ def open_(document: Any) -> list[Any]:
     resource = _first(known, _RESOURCE)
     if isinstance(resource, dict) and "attributes" in resource:
         resource = resource["attributes"]
-    if resource is None and known.get("servicename"):
-        resource = {"service.name": known["servicename"]}
+    if resource is None:
+        named = {"service.name": known.get("servicename")}
+        of_it = {key: value for key, value in beside.items() if key.startswith(_OF_A_RESOURCE)}
+        resource = {key: value for key, value in (named | of_it).items() if value} or None
     scope = _first(known, _SCOPE)
     if not isinstance(scope, dict):
         scope = {"name": scope or known.get("scopename"), "version": known.get("scopeversion")}
     scoped = {"scope": scope, "spans": [span]}
     return [{"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scoped]}]}]
+
+
+def _beside(document: dict[str, Any]) -> dict[str, Any]:
+    """Attributes that stand beside the fields of the span: none of these has a dot in its name."""
+    return {
+        key: value
+        for key, value in document.items()
+        if "." in key and value is not None and not key.lower().startswith(_COLUMNS)
+    }
+
+
+def _with(attributes: Any, beside: dict[str, Any]) -> Any:
+    if not beside:
+        return attributes
+    if isinstance(attributes, list):
+        # whatever stands there is taken as it is
+        return [*attributes, *({"key": key, "value": {"stringValue": beside[key]}} for key in beside)]
+    if isinstance(attributes, dict):
+        return {**beside, **attributes}
+    return beside if attributes is None else attributes
 
 
 def _events(known: dict[str, Any]) -> Any:

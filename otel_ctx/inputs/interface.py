@@ -17,10 +17,11 @@ from otel_ctx.model import LogRecord, Span
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Something that was not read: ``where`` is FILE, "FILE:LINE", "FILE:FIRST-LAST", "FILE, record N" or
-    "FILE, byte N"."""
+    "FILE, byte N". ``foreign``: nothing says that it is telemetry."""
 
     where: str
     why: str
+    foreign: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +138,17 @@ class Unread:
         self._where, self._skipped = where, skipped
         self._first = self._last = 0
         self._why = ""
-        self._alone = False
+        self._alone = self._foreign = False
 
-    def add(self, first: int, last: int, why: str, *, alone: bool = False) -> None:
+    def add(self, first: int, last: int, why: str, *, alone: bool = False, foreign: bool = False) -> None:
         if why != self._why:
             self.end()
-            self._first, self._why, self._alone = first, why, alone
+            self._first, self._why, self._alone, self._foreign = first, why, alone, foreign
         self._last = last
 
     def end(self) -> None:
         if self._why:
             lines = f"{self._first}-{self._last}" if self._last > self._first else f"{self._first}"
-            self._skipped.append(Skipped(self._where if self._alone else f"{self._where}:{lines}", self._why))
+            where = self._where if self._alone else f"{self._where}:{lines}"
+            self._skipped.append(Skipped(where, self._why, self._foreign))
         self._why = ""

@@ -30,6 +30,8 @@ ZEROS = "zeros in the place of text"
 NUMBERS = "JSON with a number that JSON does not have (NaN, infinite)"
 TWICE = "JSON with a key that an object has twice"
 
+_begins = re.compile(rb"[\0\s]*(?:[{\[]\s*)+[\"'}\]]").match
+_goes_on = re.compile(rb"^(?!data:)[^\s{\"'][^\n]*?[ \t=:|>]\{\s*\"[^\"\n]*\"\s*:", re.MULTILINE).search
 _opens_a_line = re.compile(rb"^[^\S\n]*[{\[]", re.MULTILINE).search
 _has_surrogate = re.compile(r"\\u[dD][89a-fA-F]").search
 # One that is cut goes to the end: else each quote in it would be tried as the beginning of another.
@@ -74,6 +76,16 @@ def looks_like_json(head: bytes) -> bool:
     if head.lstrip(b"\0")[:1] in _OPENERS:
         return True
     return b"\0" not in head and _opens_a_line(head.removeprefix(BOM)) is not None
+
+
+def begins_as_json(head: bytes) -> bool:
+    """Its first characters are those of a JSON object, or of a list of such: not of ``[section]`` or ``[![badge]``."""
+    return _begins(head.removeprefix(BOM)) is not None
+
+
+def behind_text(head: bytes) -> bool:
+    """Do lines of a text go on with a JSON object?"""
+    return b"\0" not in head and _goes_on(head) is not None
 
 
 def loads(data: bytes) -> Any:

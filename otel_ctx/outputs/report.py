@@ -45,10 +45,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What was read, and what could not be: (where, why)."""
+    """What was read, and what could not be: (where, why). ``foreign``: (path, why) of whole files in a folder that are no
+    telemetry: what was read is all of it without them."""
 
     files: tuple[Source, ...]
     skipped: tuple[tuple[str, str], ...]
+    foreign: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def telemetry(self) -> int:
+        """How many of the files are not foreign."""
+        return len(self.files) - len(self.foreign)
 
 
 def build(analysis: Analysis, inputs: Inputs, *, include_text: bool = False) -> dict[str, Any]:
@@ -83,7 +90,10 @@ def input_of(analysis: Analysis, inputs: Inputs) -> dict[str, Any]:
         ],
         "spans": sum(f.spans for f in inputs.files),
         "log_records": sum(f.log_records for f in inputs.files),
-        "skipped": [{"where": where, "why": why} for where, why in inputs.skipped],
+        "skipped": [
+            *({"where": where, "why": why} for where, why in inputs.skipped),
+            *({"where": path, "why": why, "foreign": True} for path, why in inputs.foreign),
+        ],
         "orphan_records": analysis.orphans,
         "unassigned_bytes": analysis.unassigned_bytes,
     }

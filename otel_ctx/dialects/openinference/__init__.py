@@ -53,7 +53,10 @@ def _call(span: Span, flat: Flat) -> Telling | None:
     wire = wire_of(a.get("input.value"))
     parameters = parameters_of(a, wire)
     prompt = prompt_of(span, flat, wire, parameters)
-    if usage is None and not (prompt.messages or prompt.output or "redacted" in prompt.reasons):
+    who = _who(span, parameters)
+    told = prompt.messages or prompt.output or "redacted" in prompt.reasons
+    failed = who.status != "ok" and (who.provider or who.request_model)
+    if usage is None and not told and not failed:
         return None  # a step around a call, not a call
     if usage is None and span.dropped_attributes:
         prompt.reasons.add("attributes_dropped")
@@ -62,7 +65,7 @@ def _call(span: Span, flat: Flat) -> Telling | None:
         prompt.miss("server_side", "head")
     reserve = reserve_of(parameters) or number(a, *semconv.RESERVE) or 0
     said = response or {}
-    return _who(span, parameters)._replace(
+    return who._replace(
         role="call",
         operation=text(a, "gen_ai.operation.name") or "chat",
         response_model=text(a, "llm.response.model_name", "gen_ai.response.model")

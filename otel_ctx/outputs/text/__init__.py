@@ -54,7 +54,7 @@ def _head(seen: View) -> Iterator[Line]:
     analysis = seen.analysis
     sums = totals(analysis.readings, analysis.conversations)
     told_by = {r.call.record for r in analysis.readings}
-    items = [many(len(seen.inputs.files), "file")]
+    items = [many(seen.inputs.telemetry, "file")]
     items.append(many(analysis.spans, "span" if "span" in told_by or not told_by else "record"))
     if analysis.log_records:
         items.append(many(analysis.log_records, "log record"))

@@ -119,7 +119,7 @@ def _block(view: View, conversation: Conversation, level: int) -> Iterator[Line]
     step = 2 * min(level, _DEEPEST)
     indent = _INDENT + step
     yield _title(view, conversation, step)
-    yield _gauge(view.width, indent, conversation, context)
+    yield _gauge(view, indent, conversation, context)
     about = []
     if context.headroom is not None:
         about.append(_headroom(context))
@@ -158,19 +158,18 @@ def _title(view: View, conversation: Conversation, step: int) -> Line:
     return line(Run(band, style), branch, Run(name, "strong"), start, gap, Run(end, "dim"))
 
 
-def _gauge(width: int, indent: int, conversation: Conversation, context: Context) -> Line:
+def _gauge(view: View, indent: int, conversation: Conversation, context: Context) -> Line:
     usage = conversation.usage_last
     if usage is None:
-        return line(
-            " " * indent,
-            Run("depth unknown: no usage reported, prompt not seen whole", "dim"),
-        )
+        failed = any(view.readings[call].context.usage is not None for call in conversation.calls)
+        why = "known of failed calls only" if failed else "no usage reported, prompt not seen whole"
+        return line(" " * indent, Run(f"depth unknown: {why}", "dim"))
     about = "" if context.usage_method == "exact" else "about "
     if not conversation.limit:
         return line(" " * indent, f"{about}{number(usage)} tokens in the window")
     share = usage / conversation.limit
     words = f" {percent(usage, conversation.limit):>4}  {about}{number(usage)} of {number(conversation.limit)} tokens"
-    room = min(width - indent - cells(words), 40)
+    room = min(view.width - indent - cells(words), 40)
     gauge = bar(share, room, BAND_STYLES[conversation.band]) if room >= 8 else ()
     return line(" " * indent, *gauge, words)
 

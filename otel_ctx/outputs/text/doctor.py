@@ -35,7 +35,7 @@ def render(analysis: Analysis, inputs: Inputs, *, width: int = 80) -> Iterator[L
 
 
 def _head(analysis: Analysis, inputs: Inputs, width: int) -> Iterator[Line]:
-    items = [many(len(inputs.files), "file"), many(analysis.spans, "record")]
+    items = [many(inputs.telemetry, "file"), many(analysis.spans, "record")]
     if analysis.log_records:
         items.append(many(analysis.log_records, "log record"))
     items += [many(len(analysis.readings), "call"), _counted(len(analysis.libraries))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 
 from otel_ctx.model import SEVERITIES, Analysis, Finding, Reason, Severity, Status
 from otel_ctx.outputs.escape import cells, escape
@@ -157,7 +158,7 @@ _REASONS: Mapping[Reason, str] = {
 
 def unseen(view: View) -> Iterator[Line]:
     """Every reason why this report may not be the whole truth."""
-    parts = (_completeness(view), _not_checked(view), _skipped(view), _unknown(view))
+    parts = (_completeness(view), _not_checked(view), _skipped(view), _foreign(view), _unknown(view))
     lines = [list(part) for part in parts]
     if not any(lines):
         return
@@ -219,6 +220,27 @@ def _skipped(view: View) -> Iterator[Line]:
             clip_middle(escape(where), view.width - 4) + ": " + escape(why), view.width, 2, "", "· "
         )
     yield from more(len(skipped) - len(shown), "record", 2)
+
+
+def _foreign(view: View) -> Iterator[Line]:
+    """Files that happen to lie beside the telemetry: in short."""
+    foreign = view.inputs.foreign
+    if not foreign:
+        return
+    hold = "holds" if len(foreign) == 1 else "hold"
+    if view.verbose:
+        yield line(f"  {many(len(foreign), 'other file')} {hold} no telemetry")
+        for path, why in foreign:
+            yield from paragraph(
+                clip_middle(escape(path), view.width - 4) + ": " + escape(why), view.width, 2, "", "· "
+            )
+        return
+    endings = Counter(PurePath(path).suffix or "without an ending" for path, _ in foreign)
+    shown = [f"{n:,} {escape(ending)}" for ending, n in endings.most_common(_SKIPPED_SHOWN)]
+    rest = len(foreign) - sum(n for _, n in endings.most_common(_SKIPPED_SHOWN))
+    named = ", ".join([*shown, f"{rest:,} more"] if rest else shown)
+    words = f"{many(len(foreign), 'other file')} {hold} no telemetry: {named} (-v shows all)"
+    yield from paragraph(words, view.width, 2)
 
 
 def _unknown(view: View) -> Iterator[Line]:

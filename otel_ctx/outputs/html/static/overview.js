@@ -186,11 +186,17 @@ function uncheckedList(items, wanted = null) {
     el("span", { class: "note" }, ` ${many((wanted ? (n.calls ?? []).filter(wanted) : n.calls ?? []).length, "call")}`))));
 }
 
+function notes(title, items) {
+  if (!items.length) return null;
+  return [el("h3", {}, `${title}: ${count(items.length)}`), el("ul", {}, items.slice(0, 100).map((s) => el("li", {}, visible(`${s.where}: ${s.why}`))))];
+}
+
 function inputs() {
   const input = index.input;
   return [
     el("ul", {}, input.files.map((f) => el("li", {}, el("b", {}, visible(f.path)), ` ${visible(f.format || "no telemetry")} · ${many(f.spans, "span")} · ${many(f.log_records, "log record")}`))),
-    input.skipped.length ? [el("h3", {}, `Skipped: ${count(input.skipped.length)}`), el("ul", {}, input.skipped.slice(0, 100).map((s) => el("li", {}, visible(`${s.where}: ${s.why}`))))] : el("p", { class: "note" }, "Nothing was skipped."),
+    notes("Skipped", input.skipped.filter((s) => !s.foreign)) ?? el("p", { class: "note" }, "Nothing was skipped."),
+    notes("Other files, which hold no telemetry", input.skipped.filter((s) => s.foreign)),
     index.ignored.length ? el("p", {}, `Left out, as the settings want it: ${index.ignored.map((i) => `${i.kind} (${count(i.calls)})`).join(", ")}`) : null,
   ].flat().filter(Boolean);
 }
