@@ -245,19 +245,14 @@ def report_of(
             len(batch.spans) + (known.spans if known else 0),
             len(batch.logs) + (known.log_records if known else 0),
         )
-    # no telemetry, but read all the same: a record referred to it
-    referred = {
-        source for source in sources if not _holds_records(sources[source]) and _is_used(source, store.used)
-    }
+    # no telemetry of its own, but read all the same: a record referred to it
+    referred = {source for source in sources if _is_used(source, store.used)}
+    engine.forget(referred)
     inputs = Inputs(
         tuple(s for s in sources.values() if s.path not in referred),
         tuple((s.where, s.why) for source, s in skipped if source not in referred),
     )
     return Report(engine.close(), inputs)
-
-
-def _holds_records(source: Source) -> bool:
-    return bool(source.spans or source.log_records)
 
 
 def _is_used(source: str, used: set[Path]) -> bool:

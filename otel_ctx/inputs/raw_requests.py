@@ -4,7 +4,7 @@ round them, with the answer beside them or without.
 A record is looked at by itself: one file may hold several providers and several envelopes. What stands in an envelope may
 be JSON in a string. Known are the request bodies of Anthropic Messages, OpenAI Chat and Responses, Gemini
 generateContent and Bedrock Converse (and InvokeModel, where the body is one of these), OpenAI's and Anthropic's batch
-files, and Bedrock's invocation logs.
+files; Bedrock's invocation logs, LiteLLM's own logs and HAR files are made into plain records first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from otel_ctx.inputs.exchanges import exchange
+from otel_ctx.inputs import bedrock_log, cloudwatch, har, litellm_log
+from otel_ctx.inputs.exchanges import Plain, exchange
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.inputs.references import Answered
@@ -22,11 +23,10 @@ from otel_ctx.parts import structure
 NAME = "raw-requests"
 
 _REQUESTS = (
-    "body", "params", "request", "request_body", "requestBody", "inputBodyJson", "input", "payload", "data", "json",
+    "body", "params", "request", "request_body", "requestBody", "input", "payload", "data", "json",
 )  # fmt: skip
 _ANSWERS = (
-    "response", "response_body", "responseBody", "outputBodyJson", "result", "output", "answer", "completion", "body",
-    "message",
+    "response", "response_body", "responseBody", "result", "output", "answer", "completion", "body", "message",
 )  # fmt: skip
 _USAGES = ("usage", "usageMetadata", "usage_metadata")
 _STARTS = (
@@ -47,6 +47,7 @@ _CONVERSATIONS = (
 )  # fmt: skip
 _SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-conversation-id")
 _IDS = ("custom_id", "request_id", "requestId", "req_id")
+_VENDORS = (bedrock_log.plain, litellm_log.plain)
 _NESTED = 4  # envelopes inside envelopes
 _LONGEST_CALL = 86_400 * 10**9  # ns: a duration beyond that was meant in another unit
 
@@ -62,18 +63,25 @@ def claims(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     try:
-        return bool(_bodies(value, _NESTED)) or _is_batch_answer(value) or _requests_of(value) is not None
+        return _is_known(value) or _records_in(value) is not None
     except RecursionError:
         return False
+
+
+def _is_known(value: dict[str, Any]) -> bool:
+    record, _, call = _plain(value)
+    return call or bool(_bodies(record, _NESTED)) or _is_batch_answer(record)
 
 
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
     """One record after the other. What is no request is named and passed over."""
     answered = Answered()
     for item in items:
-        several = _requests_of(item.value)
-        if several is not None:  # the body of a call that creates a batch
+        several = _records_in(item.value)
+        if several is not None:
             for number, value in enumerate(several, 1):
+                if value is None:
+                    continue
                 record = f"{item.record}.{number}"
                 yield from _read(
                     Item(record, f"{item.where}, request {number}", value), source, skipped, answered
@@ -93,16 +101,17 @@ def _read(item: Item, source: str, skipped: list[Skipped], answered: Answered) -
 
 
 def _span(item: Item, source: str, answered: Answered) -> Span:
-    record = structure(item.value)
-    if not isinstance(record, dict):
+    value = structure(item.value)
+    if not isinstance(value, dict):
         raise _UnusableError("no request: no JSON object")
+    record, said, call = _plain(value)
     bodies = _bodies(record, _NESTED)
     if len(bodies) > 1:
         raise _UnusableError("two request bodies in one record: it is not clear which was sent")
     body: Json | None = bodies[0][0] if bodies else None
     around: list[Json] = bodies[0][1] if bodies else [record]
     answer, status = _answer(record, body)
-    if body is None and answer is None:
+    if body is None and answer is None and not call:
         raise _UnusableError("no request body of a known shape")
     start, end = _times(around, answer)
     body = answered.filled(body)
@@ -113,18 +122,26 @@ def _span(item: Item, source: str, answered: Answered) -> Span:
         item.where,
         start,
         end,
-        dialect=NAME,
-        request=body,
-        response=answer,
-        usage=_first(record, _USAGES),
-        failure=_failure(record, status),
-        url=_text(around, ("url", "path", "endpoint", "uri", "request_url")),
-        model=_text(around, ("model", "modelId", "model_id", "deployment")),
-        provider=_text(around, ("provider", "vendor")),
-        conversation=_text(around, _CONVERSATIONS) or _session(around),
-        id=_text(around, _IDS),
-        agent=_text(around, ("agent", "agent_name")),
+        **{
+            "dialect": NAME,
+            "request": body,
+            "response": answer,
+            "usage": _first(record, _USAGES),
+            "failure": _failure(record, status),
+            "url": _text(around, ("url", "path", "endpoint", "uri", "request_url")),
+            "model": _text(around, ("model", "modelId", "model_id", "deployment")),
+            "provider": _text(around, ("provider", "vendor")),
+            "conversation": _text(around, _CONVERSATIONS) or _session(around),
+            "id": _text(around, _IDS),
+            "agent": _text(around, ("agent", "agent_name")),
+            **said,
+        },
     )
+
+
+def _plain(record: dict[str, Any]) -> Plain:
+    """``record``, or what it is where a vendor's log has put the request in a way of its own."""
+    return next((p for of in _VENDORS if (p := of(record)) is not None), Plain(record))
 
 
 # ---- the request
@@ -157,6 +174,19 @@ def _is_body(value: Json) -> bool:
     if isinstance(value.get("input"), (str, list)):
         return named
     return named and isinstance(value.get("prompt"), (str, dict)) and "choices" not in value
+
+
+def _records_in(value: Any) -> list[Any] | None:
+    """The records that one value holds, None in the place of those that are passed over; None where it is a record itself.
+
+    A HAR file has all that a browser did, so what is no request to a model is nothing that was lost."""
+    entries = har.entries(value)
+    if entries is not None:
+        return [e if _bodies(e, _NESTED) else None for e in entries]
+    events = cloudwatch.messages(value)
+    if events is not None and any(isinstance(e, dict) and _is_known(e) for e in events):
+        return events
+    return _requests_of(value)
 
 
 def _requests_of(value: Any) -> list[Any] | None:
