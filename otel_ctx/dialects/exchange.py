@@ -13,6 +13,7 @@
 ``exchange.model``          also ``.provider``, ``.agent``, ``.conversation`` and ``.id``, as the log names them
 ``exchange.lost``           sections that the format does not have, and ``exchange.reasons`` why
 ``exchange.limit``          the model's window, where the record says it
+``exchange.tier``           the service tier, where the kind of log tells it
 ``exchange.compacted``      True where a summary has taken the place of what was said before
 ==========================  ==================================================================================
 """
@@ -26,7 +27,7 @@ from typing import Any
 from otel_ctx.dialects.fields import first, number, refusal, text
 from otel_ctx.dialects.parameters import of_request
 from otel_ctx.model import Raw, Reason, Span, Stored, Telling, UsageClaim
-from otel_ctx.parts import Answer, Body, mark_the_end, read_answer, read_body, read_usage
+from otel_ctx.parts import Answer, Body, mark_the_end, read_answer, read_body, read_tier, read_usage
 from otel_ctx.parts.usages import read_plain_usage
 
 _PREFIX = "exchange."
@@ -98,6 +99,7 @@ def read(span: Span) -> Telling | None:
         usage=_usage(a, answer),
         reserve=body.reserve if body is not None else None,
         limit=number(a, f"{_PREFIX}limit"),
+        service_tier=read_tier(text(a, f"{_PREFIX}tier"), answer.tier, a.get(f"{_PREFIX}usage"), sent),
         parameters=of_request(sent),
         diagnosis=answer.diagnosis,
         tools=apart.get("tools") or _tools(sent, body),

@@ -134,6 +134,7 @@ def _span(item: Item, source: str, answered: Answered) -> Span:
             "conversation": _text(around, _CONVERSATIONS) or _session(around),
             "id": _text(around, _IDS),
             "agent": _text(around, ("agent", "agent_name")),
+            "tier": "batch" if _is_of_batch(record) else None,
             **said,
         },
     )
@@ -199,6 +200,14 @@ def _requests_of(value: Any) -> list[Any] | None:
     ):
         return requests
     return None
+
+
+def _is_of_batch(value: Json) -> bool:
+    """A line of a batch's request or of its answer, as OpenAI, Anthropic and those who copy them write it."""
+    asked = "params" in value or {"url", "body"} <= value.keys()
+    answer = _mapping(value.get("response")) or _mapping(value.get("result"))
+    answered = "status_code" in answer or "type" in answer
+    return isinstance(value.get("custom_id"), str) and (asked or answered)
 
 
 def _is_batch_answer(value: Json) -> bool:
