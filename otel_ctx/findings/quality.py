@@ -146,7 +146,9 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
         return
     tier = call.service_tier
     usual = tier in ("", "standard")
-    install = "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into"
+    install = (
+        "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into"
+    )
     yield Finding(
         kind="unpriced_model",
         severity="info",
