@@ -245,10 +245,9 @@ def report_of(
             len(batch.spans) + (known.spans if known else 0),
             len(batch.logs) + (known.log_records if known else 0),
         )
-    # no telemetry, but read all the same: a record referred to it
-    referred = {
-        source for source in sources if not _holds_records(sources[source]) and _is_used(source, store.used)
-    }
+    # no telemetry of its own, but read all the same: a record referred to it
+    referred = {source for source in sources if _is_used(source, store.used)}
+    engine.forget(referred)
     left = [(source, s) for source, s in skipped if source not in referred]
     damaged = {source for source, s in left if not s.foreign or _holds_records(sources[source])}
     inputs = Inputs(

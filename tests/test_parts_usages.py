@@ -18,6 +18,11 @@ from otel_ctx.parts import read_usage
              "prompt_tokens_details": {"cached_tokens": 20}, "completion_tokens_details": {"reasoning_tokens": 2}},
             UsageClaim(input=30, output=5, cache_read=20, reasoning=2, total=35, semantics="inclusive"),
         ),
+        (  # DeepSeek
+            {"prompt_tokens": 30, "completion_tokens": 5, "total_tokens": 35, "prompt_cache_hit_tokens": 20,
+             "prompt_cache_miss_tokens": 10},
+            UsageClaim(input=30, output=5, cache_read=20, total=35, semantics="inclusive"),
+        ),
         (
             {"input_tokens": 30, "output_tokens": 5, "total_tokens": 35,
              "input_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 4}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otel_ctx.cost.prices import prices_of
+from otel_ctx.cost.prices import USUAL, prices_of
 from otel_ctx.model import Call, Cost
 from otel_ctx.rules import Rules
 
@@ -43,6 +43,10 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
         high += write * (price_1h - price_write) / _MILLION
     if usage.cache_read is None:
         low -= fresh * (price_in - min(price_in, price_read)) / _MILLION
+    if (
+        call.service_tier not in USUAL
+    ):  # a price that is not published may be anything up to that of fresh input
+        low -= sum(parts[name] for name in ("cache_read", "cache_write") if name not in usd)
     each = writes / write if write else price_write
     rest, by_cause = write, dict[str, float]()
     for cause, tokens in losses:

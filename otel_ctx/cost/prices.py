@@ -12,24 +12,38 @@ from otel_ctx.model import Call
 from otel_ctx.rules import Family, Price, Rules
 from otel_ctx.rules.names import normalise_model_id
 
+USUAL = ("", "standard")
+"""Service tiers: nothing was said of any, or that it was the usual one."""
+
 _SECOND = 1_000_000_000
 
 
 def prices_of(
     call: Call, rules: Rules
 ) -> tuple[Mapping[str, float], Literal["table", "maker", "package"]] | None:
-    """USD per million tokens by class, for a request of this size; and where they come from."""
-    platform, tokens = call.platform or call.provider, call.usage.input or 0
+    """USD per million tokens by class, for a request of this size in its service tier; and where they come from. A class
+    whose price in that tier is not published is left out."""
+    tokens = call.usage.input or 0
+    price, method = _price_of(call, rules)
+    if price is None:
+        return None
+    if call.service_tier in USUAL:
+        return price.at(tokens), method
+    # what another than the maker takes for it, no list of the maker's tells
+    tier = None if price.elsewhere else rules.service_tier(call.service_tier, price.provider, price.model)
+    found = tier.of(price, tokens) if tier is not None else None
+    return (found, method) if found is not None else None
+
+
+def _price_of(call: Call, rules: Rules) -> tuple[Price | None, Literal["table", "maker", "package"]]:
+    platform = call.platform or call.provider
     price = _table_price(rules, call.model, platform)
     if price is not None:
-        return price.at(tokens), "maker" if price.elsewhere else "table"
+        return price, "maker" if price.elsewhere else "table"
     provider = rules.provider_of(platform, call.model)
-    found = _package_price(
-        normalise_model_id(call.model), provider, call.start_unix_nano // (86_400 * _SECOND)
-    )
-    if found is None:
-        return None
-    return _completed(found, rules.model(call.model, platform)).at(tokens), "package"
+    day = call.start_unix_nano // (86_400 * _SECOND)
+    found = _package_price(normalise_model_id(call.model), provider, day)
+    return _completed(found, rules.model(call.model, platform)) if found is not None else None, "package"
 
 
 @lru_cache(maxsize=512)

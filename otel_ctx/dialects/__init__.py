@@ -36,7 +36,7 @@ from otel_ctx.dialects import (
 )
 from otel_ctx.dialects.cuts import with_cut
 from otel_ctx.dialects.diagnoses import of_attributes as diagnosis_of
-from otel_ctx.dialects.parameters import of_attributes
+from otel_ctx.dialects.parameters import of_attributes, tier_of
 from otel_ctx.model import LogRecord, Span, Telling
 
 Reader = Callable[[Span], Telling | None]
@@ -152,9 +152,10 @@ def _read(span: Span) -> Telling | None:
             return telling
         parameters = telling.parameters or of_attributes(span.attributes)
         diagnosis = telling.diagnosis or diagnosis_of(span.attributes)
-        if parameters == telling.parameters and diagnosis == telling.diagnosis:
+        tier = telling.service_tier or tier_of(span.attributes)
+        if (parameters, diagnosis, tier) == (telling.parameters, telling.diagnosis, telling.service_tier):
             return telling
-        return telling._replace(parameters=parameters, diagnosis=diagnosis)
+        return telling._replace(parameters=parameters, diagnosis=diagnosis, service_tier=tier)
     return None
 
 

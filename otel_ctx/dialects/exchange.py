@@ -6,12 +6,14 @@
 ``exchange.dialect``        the format's name; what is below is only looked at where this is
 ``exchange.request``        the request's body, parsed
 ``exchange.response``       the answer's body, parsed; its events where it was streamed
+``exchange.stored_request`` where the request's body lies instead; likewise ``.stored_response``
 ``exchange.usage``          token numbers that stand beside the answer
 ``exchange.failure``        type and words of an error, a pair
 ``exchange.url``            where the request went, or a part of that
 ``exchange.model``          also ``.provider``, ``.agent``, ``.conversation`` and ``.id``, as the log names them
 ``exchange.lost``           sections that the format does not have, and ``exchange.reasons`` why
 ``exchange.limit``          the model's window, where the record says it
+``exchange.tier``           the service tier, where the kind of log tells it
 ``exchange.compacted``      True where a summary has taken the place of what was said before
 ==========================  ==================================================================================
 """
@@ -24,8 +26,8 @@ from typing import Any
 
 from otel_ctx.dialects.fields import first, number, refusal, text
 from otel_ctx.dialects.parameters import of_request
-from otel_ctx.model import Raw, Reason, Span, Telling, UsageClaim
-from otel_ctx.parts import Answer, Body, mark_the_end, read_answer, read_body, read_usage
+from otel_ctx.model import Raw, Reason, Span, Stored, Telling, UsageClaim
+from otel_ctx.parts import Answer, Body, mark_the_end, read_answer, read_body, read_tier, read_usage
 from otel_ctx.parts.usages import read_plain_usage
 
 _PREFIX = "exchange."
@@ -47,6 +49,7 @@ _PLATFORMS = (  # where a request goes, by its URL
     (re.compile(r"openrouter\.ai"), "openrouter"),
 )
 _ONLY_THERE = (("contents", "gcp.gemini"), ("inferenceConfig", "aws.bedrock"), ("toolConfig", "aws.bedrock"))
+_VERSIONS = (("bedrock-", "aws.bedrock"), ("vertex-", "gcp.vertex_ai"))  # Anthropic's API as others serve it
 _THREADS = "message-threads"  # Anthropic's beta under which a follow-up holds only what is new
 NEEDS = frozenset({f"{_PREFIX}dialect"})
 
@@ -68,6 +71,10 @@ def read(span: Span) -> Telling | None:
     reasons, lost = _unseen(a, sent, body)
     status, error = _outcome(a.get(f"{_PREFIX}failure"), answer)
     messages = body.messages if body is not None else None
+    stored = text(a, f"{_PREFIX}stored_request")
+    apart = {s: Raw(s, Stored(stored)) for s in _SECTIONS} if stored else {}
+    answered = text(a, f"{_PREFIX}stored_response")
+    said = answer.messages or (Stored(answered) if answered else None)
     control = sent.get("cache_control")
     if messages is not None and control and isinstance(messages.value, list):
         messages = Raw("messages", mark_the_end(messages.value, control))
@@ -92,12 +99,13 @@ def read(span: Span) -> Telling | None:
         usage=_usage(a, answer),
         reserve=body.reserve if body is not None else None,
         limit=number(a, f"{_PREFIX}limit"),
+        service_tier=read_tier(text(a, f"{_PREFIX}tier"), answer.tier, a.get(f"{_PREFIX}usage"), sent),
         parameters=of_request(sent),
         diagnosis=answer.diagnosis,
-        tools=_tools(sent, body),
-        system=body.system if body is not None else None,
-        messages=messages,
-        output=Raw("messages", answer.messages) if answer.messages else None,
+        tools=apart.get("tools") or _tools(sent, body),
+        system=apart.get("system") or (body.system if body is not None else None),
+        messages=apart.get("messages") or messages,
+        output=Raw("messages", said) if said else None,
         reasons=frozenset(reasons),
         lost=frozenset(lost),
         where=span.where,
@@ -133,6 +141,8 @@ def _unseen(
     reasons: set[Reason] = set(attributes.get(f"{_PREFIX}reasons") or ())
     lost: set[str] = set(attributes.get(f"{_PREFIX}lost") or ())
     asked = attributes.get(f"{_PREFIX}request")
+    if attributes.get(f"{_PREFIX}stored_request"):
+        return reasons, lost  # whoever fetches it knows
     if body is None or body.messages is None:
         reasons.add("not_captured")
         lost.update(_SECTIONS)
@@ -168,6 +178,8 @@ def _usage(attributes: Mapping[str, Any], answer: Answer) -> UsageClaim | None:
 def _provider(attributes: Mapping[str, Any], url: str, sent: Mapping[str, Any]) -> str:
     """By the URL, by what the log says, by the parameters that only one provider's API has."""
     said = next((name for there, name in _PLATFORMS if there.search(url)), "")
+    version = text(sent, "anthropic_version")
+    said = said or next((name for start, name in _VERSIONS if version.startswith(start)), "")
     said = said or text(attributes, f"{_PREFIX}provider")
     return said or next((name for key, name in _ONLY_THERE if key in sent), "")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import xxhash
 
-from otel_ctx.parts import compact, loads
+from otel_ctx.parts import compact, loads, read_tier, structure
 
 Parameters = tuple[tuple[str, str], ...]
 """(name, digest of the value), sorted; a value that is the provider's default is left out."""
@@ -58,6 +58,22 @@ def of_attributes(attributes: Mapping[str, Any]) -> Parameters:
     for key in sorted(_KEYS.keys() & attributes.keys()):
         _put(found, _KEYS[key], attributes[key])
     return tuple(sorted(found.items()))
+
+
+_TIERS = (  # what it was answered with, then what was asked for
+    "openai.response.service_tier", "gen_ai.openai.response.service_tier", "anthropic.response.service_tier",
+    "gen_ai.anthropic.response.service_tier", "gen_ai.response.service_tier", "openai.request.service_tier",
+    "gen_ai.openai.request.service_tier", "gen_ai.request.service_tier", "llm.request.service_tier",
+)  # fmt: skip
+
+
+def tier_of(attributes: Mapping[str, Any]) -> str:
+    """The service tier, "" where none is told."""
+    found = read_tier(*(attributes.get(name) for name in _TIERS))
+    if found:
+        return found
+    held = (attributes.get(key) for key in _INSIDE)
+    return read_tier(*(structure(v) for v in held if not isinstance(v, str) or "service_tier" in v))
 
 
 def of_request(body: Mapping[str, Any]) -> Parameters:

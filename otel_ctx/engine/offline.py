@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -33,6 +33,13 @@ class Engine:
             self._intake.span(span)
         for record in logs:
             self._intake.log(record)
+
+    def forget(self, traces: Collection[str]) -> None:
+        """Let go what was told in ``traces``: a file that a record referred to is a part of that record's call."""
+        told = self._intake.told
+        for key in [key for key in told if key[0] in traces]:
+            del told[key]
+            self._intake.spans -= 1
 
     def close(self) -> Analysis:
         """Fold and judge everything that was fed."""

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from otel_ctx.dialects.parameters import of_request
 from otel_ctx.model import Raw, Reason, Stored, Telling, Unseen
-from otel_ctx.parts import read_body, read_usage
+from otel_ctx.parts import read_answer, read_body, read_usage
 
 Fetch = Callable[[str], Any]
 """A reference -> the parsed JSON that it leads to; None where it leads nowhere that may be read."""
@@ -48,19 +49,20 @@ def with_contents(telling: Telling, fetch: Fetch | None) -> Telling:
 def _found(section: str, shape: str, value: Any) -> dict[str, Any] | None:
     """What a reference led to, as fields of the telling: the section itself (None where a whole body has none of it), and
     what a body tells beside it. None where it is something else: a reference is no reason to show whatever it leads to."""
+    if section == "output" and (answer := read_answer(value)) is not None and answer.messages:
+        return {section: Raw(shape, answer.messages), "usage": read_usage(answer.usage)}
     if not isinstance(value, Mapping):
         of = {"tools": _OF_A_TOOL, "system": _OF_A_SYSTEM_PART}.get(section, _OF_A_MESSAGE)
         return {section: Raw(shape, value)} if _are(value, of) else None
     if section == "output":
-        if not _are([value], _OF_A_MESSAGE):
-            return None
-        return {section: Raw(shape, [value]), "usage": read_usage(value.get("usage"))}
+        return {section: Raw(shape, [value])} if _are([value], _OF_A_MESSAGE) else None
     body = read_body(value)
     if body is None or body.messages is None or not _are(body.messages.value, _OF_A_MESSAGE):
         return None
     return {
         section: getattr(body, section),
         "reserve": body.reserve,
+        "parameters": of_request(value),
         "previous_response_id": body.previous_response_id,
     }
 

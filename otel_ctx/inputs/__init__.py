@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from otel_ctx.errors import InputError
 from otel_ctx.inputs import (
     answers,
+    bedrock_log,
     claude_code,
+    cloudwatch,
     codex,
     collector_file,
     compression,
@@ -67,6 +69,7 @@ FORMATS: tuple[Format, ...] = (
     compression.ZSTD,
     utf16.ENVELOPE,
     collector_file.ENVELOPE,
+    cloudwatch.ENVELOPE,
     parquet.ENVELOPE,
     otlp_protobuf.FORMAT,
     otlp_json.FORMAT,
@@ -172,6 +175,8 @@ def _read_folder(folder: Path, forced: Format | None) -> Iterator[Batch]:
     found = False
     notes: list[Skipped] = []
     for file in _files(folder):
+        if file.name == bedrock_log.PERMISSION_CHECK:
+            continue
         try:
             if _is_folder(file):
                 raise InputError(str(file), "a link to a folder is not followed")

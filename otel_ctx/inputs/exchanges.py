@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from otel_ctx.inputs.interface import Item, Records, Skipped
 from otel_ctx.model import Span
@@ -23,6 +24,16 @@ def exchange(
         attributes={f"exchange.{name}": value for name, value in said.items() if value is not None},
         where=where,
     )
+
+
+class Plain(NamedTuple):
+    """A record of one vendor's log as a plain one: ``request`` and ``response`` beside what names and times them.
+    ``said``: what only that vendor's record says, by the names of ``exchange``. ``call``: it tells of a request to a model,
+    whether or not a body is left of it."""
+
+    record: dict[str, Any]
+    said: Mapping[str, Any] = MappingProxyType({})
+    call: bool = False
 
 
 class Session(Protocol):

@@ -11,8 +11,8 @@ from otel_ctx.rules import load
 
 _SAY_REQUEST = frozenset(
     (
-        "params", "request", "request_body", "requestBody", "req", "req_body", "reqBody", "inputBodyJson", "json_data",
-        "kwargs",
+        "params", "request", "request_body", "requestBody", "req", "req_body", "reqBody", "json_data", "kwargs",
+        "inputBodyJson",
     )
 )  # fmt: skip  # what lies under these is none of another kind
 _REQUESTS = (
@@ -71,8 +71,8 @@ class Found(NamedTuple):
     damaged: bool
 
 
-def find(record: Json) -> Found:
-    """Raises ``UnusableError`` where there is neither a request nor an answer."""
+def find(record: Json, *, told: bool = False) -> Found:
+    """Raises ``UnusableError`` where there is neither a request nor an answer; not where something else has ``told`` of one."""
     bodies = _bodies(record)
     if len(bodies) > 1:
         raise UnusableError("two request bodies in one record: it is not clear which was sent")
@@ -80,7 +80,7 @@ def find(record: Json) -> Found:
     if body is None and has_damaged_request(record):
         raise UnusableError("its request is damaged: JSON that was cut or is broken")
     answer, status, damaged = _answer(around, body)
-    if body is None and answer is None:
+    if body is None and answer is None and not told:
         if damaged:
             raise UnusableError(DAMAGED_ANSWER)
         raise UnusableError(

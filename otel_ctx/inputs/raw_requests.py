@@ -4,7 +4,7 @@ round them, with the answer beside them, in a record of its own, or without.
 A record is looked at by itself: one file may hold several providers and several envelopes. What stands in an envelope may
 be JSON in a string. Known are the request bodies of Anthropic Messages, OpenAI Chat and Responses, Gemini
 generateContent and Bedrock Converse (and InvokeModel, where the body is one of these), OpenAI's and Anthropic's batch
-files, and Bedrock's invocation logs.
+files; Bedrock's invocation logs, LiteLLM's own logs and HAR files are made into plain records first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from otel_ctx.inputs.exchanges import exchange
+from otel_ctx.inputs import bedrock_log, cloudwatch, har, litellm_log
+from otel_ctx.inputs.exchanges import Plain, exchange
 from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.inputs.raw_bodies import (
     DAMAGED_ANSWER,
@@ -29,7 +30,7 @@ from otel_ctx.inputs.raw_pairs import EXPLICIT, Pairs, ids_of
 from otel_ctx.inputs.raw_times import UNREAD, times_of
 from otel_ctx.inputs.references import Answered
 from otel_ctx.model import Span
-from otel_ctx.parts import structure
+from otel_ctx.parts import mapping, structure
 
 NAME = "raw-requests"
 
@@ -48,6 +49,8 @@ _LISTS = (
     "data",
 )  # of records, in one document
 _LOOKED_AT = 8  # records of a list
+_PASSED_OVER = object()
+_VENDORS = (bedrock_log.plain, litellm_log.plain)
 
 Json = Mapping[str, Any]
 
@@ -58,7 +61,7 @@ def claims(value: Any) -> bool:
         return False
     try:
         return (
-            holds_request(value)
+            _tells_of_request(value)
             or (isinstance(value.get("custom_id"), str) and holds_answer(value))
             or has_damaged_request(value)
             or opened(value) is not None
@@ -67,17 +70,36 @@ def claims(value: Any) -> bool:
         return False
 
 
+def _tells_of_request(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    record, _, call = _plain(value)
+    return call or holds_request(record)
+
+
+def _plain(record: dict[str, Any]) -> Plain:
+    """``record``, or what it is where a vendor's log has put the request in a way of its own."""
+    return next((p for of in _VENDORS if (p := of(record)) is not None), Plain(record))
+
+
 def opened(value: Any) -> list[Any] | None:
-    """The records that lie in one document: in a list, in the call that creates a batch, under the one name that says so."""
+    """The records that lie in one document: in a list, in the call that creates a batch, under the one name that says so.
+
+    A HAR file has all that a browser did, so what is no request to a model is nothing that was lost."""
     if isinstance(value, list):
         return value
     if not isinstance(value, dict):
         return None
+    if (entries := har.entries(value)) is not None:
+        return [entry if holds_request(entry) else _PASSED_OVER for entry in entries]
+    events = cloudwatch.messages(value)
+    if events is not None and any(map(_tells_of_request, events)):
+        return events
     inside = [v for name in _LISTS if isinstance(v := value.get(name), list) and v]
     if len(inside) != 1 or not all(isinstance(record, dict) for record in inside[0]):
         return None
-    found = any(map(holds_request, inside[0][:_LOOKED_AT]))
-    return inside[0] if found and not holds_request(value) else None
+    found = any(map(_tells_of_request, inside[0][:_LOOKED_AT]))
+    return inside[0] if found and not _tells_of_request(value) else None
 
 
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
@@ -102,6 +124,8 @@ class _Reader:
 
     def read(self, item: Item) -> Span | None:
         """None where the record is no request, or the answer to one in another record."""
+        if item.value is _PASSED_OVER:
+            return None
         try:
             return self._read(item)
         except (UnusableError, RecursionError) as error:
@@ -113,10 +137,11 @@ class _Reader:
         return self._pairs.close(self._skipped)
 
     def _read(self, item: Item) -> Span | None:
-        record = structure(item.value)
-        if not isinstance(record, dict):
+        value = structure(item.value)
+        if not isinstance(value, dict):
             raise UnusableError("no request: no JSON object")
-        found = find(record)
+        record, said, call = _plain(value)
+        found = find(record, told=call)
         body, around, answer = found.body, found.around, found.answer
         start, end, unread = times_of(around, answer, lasts=body is not None)
         if unread and self._times_told:
@@ -132,25 +157,39 @@ class _Reader:
             item.where,
             start,
             end,
-            dialect=NAME,
-            request=self._answered.filled(body),
-            response=answer,
-            usage=usage,
-            failure=failure,
-            url=url_in(around),
-            model=text_in(around, ("model", "modelId", "model_id", "deployment")),
-            provider=text_in(around, ("provider", "vendor")),
-            conversation=text_in(around, _CONVERSATIONS) or _session(around),
-            id=_id(around),
-            agent=text_in(around, ("agent", "agent_name")),
+            **{
+                "dialect": NAME,
+                "request": self._answered.filled(body),
+                "response": answer,
+                "usage": usage,
+                "failure": failure,
+                "url": url_in(around),
+                "model": text_in(around, ("model", "modelId", "model_id", "deployment")),
+                "provider": text_in(around, ("provider", "vendor")),
+                "conversation": text_in(around, _CONVERSATIONS) or _session(around),
+                "id": _id(around),
+                "agent": text_in(around, ("agent", "agent_name")),
+                "tier": "batch" if _is_of_batch(record) else None,
+                **said,
+            },
         )
         self._answered.learn(answer)
+        if call:
+            return span
         if body is None:
             self._pairs.answer(ids_of(around, answer), span)
             return None
         if answer is None and usage is None and failure is None and not found.damaged:
             return self._pairs.ask(ids_of(around, body), span)
         return span
+
+
+def _is_of_batch(record: Json) -> bool:
+    """A line of a batch's request or of its answer, as OpenAI, Anthropic and those who copy them write it."""
+    asked = "params" in record or {"url", "body"} <= record.keys()
+    answer = mapping(record.get("response")) or mapping(record.get("result"))
+    answered = "status_code" in answer or "type" in answer
+    return isinstance(record.get("custom_id"), str) and (asked or answered)
 
 
 def _failure(around: list[Json], status: int | None) -> tuple[str, str] | None:

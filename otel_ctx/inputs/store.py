@@ -42,7 +42,7 @@ class Store:
 
     def _loaded(self, reference: str) -> Any:
         name = _path_of(reference)
-        if not name or name[-1].rpartition(".")[2] not in ("json", "jsonl"):
+        if not name or name[-1].removesuffix(".gz").rpartition(".")[2] not in ("json", "jsonl"):
             return None
         for root in self._roots:
             for candidate in self._candidates(root, name):

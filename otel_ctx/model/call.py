@@ -73,6 +73,7 @@ class Call:
     answer: tuple[Segment, ...]
     reserve: int | None
     limit: int | None
+    service_tier: str = ""  # as in ``Telling``
     parameters: tuple[tuple[str, str], ...] = ()
     diagnosis: Diagnosis | None = None
     cut_by: str = ""  # as in ``Telling``

@@ -113,6 +113,7 @@ class Telling(NamedTuple):
     usage: UsageClaim | None = None
     reserve: int | None = None  # max output tokens the request reserves
     limit: int | None = None  # context window, where the span itself says it
+    service_tier: str = ""  # "standard", "batch", "flex", "priority" …: what the request was billed as
     stateless: bool = False  # the API that was called keeps no history: each request holds all of it
     parameters: tuple[tuple[str, str], ...] = ()  # settings that are part of a cached prefix: (name, digest)
     diagnosis: Diagnosis | None = None

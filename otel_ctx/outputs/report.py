@@ -157,6 +157,7 @@ def _call(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> dict
         "provider": c.provider or None,
         "platform": c.platform or None,
         "model": c.model or None,
+        "service_tier": c.service_tier or None,
         "start_unix_nano": c.start_unix_nano,
         "end_unix_nano": c.end_unix_nano,
         "first_token_unix_nano": c.first_token_unix_nano,

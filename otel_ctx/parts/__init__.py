@@ -47,6 +47,7 @@ from otel_ctx.parts.texts import (
     structure,
     unpack,
 )
+from otel_ctx.parts.tiers import read_tier
 from otel_ctx.parts.tools import is_cut, read_tools
 from otel_ctx.parts.usages import completed, filled, read_usage
 
@@ -83,6 +84,7 @@ __all__ = [
     "read_message",
     "read_messages",
     "read_system",
+    "read_tier",
     "read_tools",
     "read_usage",
     "request_in",

@@ -9,6 +9,7 @@ from typing import Any
 from otel_ctx.model import Diagnosis
 from otel_ctx.parts.diagnoses import read_diagnosis
 from otel_ctx.parts.texts import mapping, structure
+from otel_ctx.parts.tiers import read_tier
 
 _OF_THE_CACHE = ("diagnostics", "prompt_cache_diagnostics", "context_management")
 _EVENT_HOLDS = ("message", "response", "metadata")  # what an event of a stream wraps
@@ -31,7 +32,7 @@ _GROWING = frozenset(  # numbers of a usage that grow while the answer is writte
 @dataclass(frozen=True, slots=True)
 class Answer:
     """``messages`` are unparsed, as ``read_messages`` takes them. ``error`` is the type of an error and ``words`` what it
-    says, "" where it is none. ``usage`` is as it was sent, for ``read_usage``."""
+    says, "" where it is none. ``usage`` is as it was sent, for ``read_usage``; ``tier`` is the service tier."""
 
     messages: list[Any]
     id: str = ""
@@ -39,6 +40,7 @@ class Answer:
     usage: Any = None
     error: str = ""
     words: str = ""
+    tier: str = ""
     diagnosis: Diagnosis | None = None
 
 
@@ -59,6 +61,7 @@ def read_answer(value: Any) -> Answer | None:
         usage=usage,
         error=error,
         words=words,
+        tier=read_tier(value, usage),
         diagnosis=read_diagnosis(value),
     )
     return answer if answer.messages or usage or error or answer.id else None
@@ -112,7 +115,16 @@ def _whole(events: Iterable[Any]) -> Mapping[str, Any] | None:
         if not isinstance(event, Mapping):
             continue
         for part in (event, *(event[k] for k in _EVENT_HOLDS if isinstance(event.get(k), Mapping))):
-            for key in ("id", "responseId", "model", "modelVersion", "error", *_OF_THE_CACHE):
+            for key in (
+                "id",
+                "responseId",
+                "model",
+                "modelVersion",
+                "service_tier",
+                "serviceTier",
+                "error",
+                *_OF_THE_CACHE,
+            ):
                 if part.get(key):
                     whole[key] = part[key]
             if isinstance(part.get("output"), list) and part["output"]:

@@ -66,7 +66,10 @@ def _openai_chat(usage: Mapping[str, Any]) -> UsageClaim | None:
     return UsageClaim(
         input=_count(usage, "prompt_tokens"),
         output=_count(usage, "completion_tokens"),
-        cache_read=_known(_count(details, "cached_tokens"), _count(usage, "cache_read_input_tokens")),
+        cache_read=_known(
+            _count(details, "cached_tokens"),
+            _count(usage, "cache_read_input_tokens", "prompt_cache_hit_tokens"),  # the latter DeepSeek's
+        ),
         cache_write=_known(
             _count(details, "cache_write_tokens", "cache_creation_tokens"),
             _count(usage, "cache_creation_input_tokens"),

@@ -13,6 +13,9 @@ _BEDROCK_VENDOR = re.compile(rf"(?:(?:{_REGIONS})\.)?(?:{_VENDORS})\.(?=[a-z])")
 _BEDROCK_ID = re.compile(
     rf"arn:aws[\w-]*:bedrock:|(?:(?:{_REGIONS})\.)?(?:{_VENDORS}|deepseek)\.[a-z]|.*-v\d+:\d+"
 )
+_ARN = re.compile(
+    r"arn:[^/]*/"
+)  # of Bedrock's models and inference profiles: what names the model stands behind it
 _CLIENT = re.compile(
     r"(?:ft|openai|openai-chat|openai-responses|anthropic|google|google-gla|google-vertex|bedrock|azure|groq|deepseek|xai"
     r"|grok|openrouter|gateway|vertexai|ollama|together|fireworks|moonshotai|cohere|cerebras):(?=[a-z])"
@@ -54,7 +57,7 @@ def is_bedrock_id(model: str) -> bool:
 
 def path_of(model: str) -> tuple[str, ...]:
     """The parts before the name: ("openrouter", "anthropic") of "openrouter/anthropic/claude-opus-5"."""
-    text = _lower(model)
+    text = _ARN.sub("", _lower(model))
     client = _CLIENT.match(text.rsplit("/", 1)[-1])
     parts = tuple(text.split("/")[:-1])
     return (*parts, client.group()[:-1]) if client and client.group() != "ft:" else parts

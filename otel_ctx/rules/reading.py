@@ -23,6 +23,7 @@ from otel_ctx.rules.rows import (
     Platform,
     Price,
     Row,
+    ServiceTier,
     Source,
     UsageRule,
     Value,
@@ -273,6 +274,21 @@ def read_price(read: Reader) -> Price:
         tier=MappingProxyType(dict(tier)),
         status=value.status,
         date=value.date,
+    )
+
+
+def read_service_tier(read: Reader) -> ServiceTier:
+    read.only(*_ROW_FIELDS, "provider", "names", "models", "times", "classes", "short")
+    return ServiceTier(
+        id=read.row_id(),
+        provider=read.text("provider"),
+        names=read.texts("names", needed=True),
+        models=read.texts("models"),
+        times=float(read.take("times", _is_number)),
+        classes=tuple(
+            read.take("classes", lambda v: _is_texts(v) and "input" in v and set(v) <= set(PRICED), PRICED)
+        ),
+        short=read.flag("short"),
     )
 
 

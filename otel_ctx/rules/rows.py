@@ -189,6 +189,26 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceTier:
+    """Prices of requests that are not served as usual (in a batch, with priority), as multiples of the usual ones.
+    ``models``: whose, empty for all of the provider; ``classes``: of token, those whose price is published; ``short``: not
+    sold where the prices of the price's ``tier`` would hold."""
+
+    id: str
+    provider: str
+    names: tuple[str, ...]
+    models: tuple[str, ...]
+    times: float
+    classes: tuple[str, ...]
+    short: bool
+
+    def of(self, price: Price, tokens: int) -> Mapping[str, float] | None:
+        if self.short and price.above is not None and tokens > price.above:
+            return None
+        return {name: usd * self.times for name, usd in price.at(tokens).items() if name in self.classes}
+
+
+@dataclass(frozen=True, slots=True)
 class EncodingRow:
     id: str
     name: Encoding

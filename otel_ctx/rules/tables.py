@@ -18,6 +18,7 @@ from otel_ctx.rules.reading import (
     read_invalidation,
     read_platform,
     read_price,
+    read_service_tier,
     read_source,
     read_usage,
     read_window,
@@ -30,6 +31,7 @@ from otel_ctx.rules.rows import (
     Invalidation,
     Platform,
     Price,
+    ServiceTier,
     Source,
     UsageRule,
     Value,
@@ -39,7 +41,8 @@ from otel_ctx.rules.rows import (
 # Which file has which table.
 TABLES: Mapping[str, str] = {
     "family": "models.toml", "group": "models.toml", "encoding": "models.toml", "window": "windows.toml",
-    "usage": "usage.toml", "price": "prices.toml", "platform": "providers.toml", "invalidation": "providers.toml",
+    "usage": "usage.toml", "price": "prices.toml", "service_tier": "prices.toml",
+    "platform": "providers.toml", "invalidation": "providers.toml",
     "fact": "providers.toml",
     "sources": "sources.toml",
 }  # fmt: skip
@@ -132,6 +135,10 @@ class Rules:
         return {(row.provider, row.model): row for row in reversed(rows)}
 
     @cached_property
+    def service_tiers(self) -> tuple[ServiceTier, ...]:
+        return tuple(map(read_service_tier, self._readers("service_tier")))
+
+    @cached_property
     def invalidations(self) -> tuple[Invalidation, ...]:
         return tuple(map(read_invalidation, self._readers("invalidation")))
 
@@ -161,6 +168,17 @@ class Rules:
     def price(self, model: str, platform: str = "") -> Price | None:
         """The list price of a model where it is served, else that of its maker. None: not known."""
         return self._price(model, platform)
+
+    def service_tier(self, name: str, provider: str, model: str) -> ServiceTier | None:
+        """What a request in the tier ``name`` costs at ``provider``; ``model`` is normalised. None: not known."""
+        return next(
+            (
+                row
+                for row in self.service_tiers
+                if name in row.names and row.provider == provider and (not row.models or model in row.models)
+            ),
+            None,
+        )
 
     def usage(self, scope: str, scope_version: str = "", provider: str = "") -> UsageRule | None:
         """What the numbers of an instrumentation scope mean: the longest scope pattern wins, then a row for the
