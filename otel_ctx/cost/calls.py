@@ -43,9 +43,8 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
         high += write * (price_1h - price_write) / _MILLION
     if usage.cache_read is None:
         low -= fresh * (price_in - min(price_in, price_read)) / _MILLION
-    if (
-        call.service_tier not in USUAL
-    ):  # a price that is not published may be anything up to that of fresh input
+    if call.service_tier not in USUAL:
+        # a price that is not published may be anything up to that of fresh input
         low -= sum(parts[name] for name in ("cache_read", "cache_write") if name not in usd)
     each = writes / write if write else price_write
     rest, by_cause = write, dict[str, float]()

@@ -55,7 +55,9 @@ def _found(section: str, shape: str, value: Any) -> dict[str, Any] | None:
         of = {"tools": _OF_A_TOOL, "system": _OF_A_SYSTEM_PART}.get(section, _OF_A_MESSAGE)
         return {section: Raw(shape, value)} if _are(value, of) else None
     if section == "output":
-        return {section: Raw(shape, [value])} if _are([value], _OF_A_MESSAGE) else None
+        if not _are([value], _OF_A_MESSAGE):
+            return None
+        return {section: Raw(shape, [value]), "usage": read_usage(value.get("usage"))}
     body = read_body(value)
     if body is None or body.messages is None or not _are(body.messages.value, _OF_A_MESSAGE):
         return None

@@ -144,21 +144,25 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
         or "aggregate_only" in call.completeness.reasons
     ):
         return
-    tier = call.service_tier
-    usual = tier in ("", "standard")
-    install = (
-        "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into"
+    served, fix = (
+        "",
+        (
+            "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into a file of "
+            "your own: --rules FILE with a [[price]] row."
+        ),
     )
+    if call.service_tier not in ("", "standard"):
+        served = f" for requests that were served as {call.service_tier}"
+        fix = (
+            "Write what such requests cost into a file of your own: --rules FILE with a [[service_tier]] row, and a "
+            "[[price]] row where the model has none."
+        )
     yield Finding(
         kind="unpriced_model",
         severity="info",
         title="The price of a model is not known",
-        detail=f"{call.model} is in no price table{'' if usual else f' for requests that were served as {tier}'}: "
-        "its cost is left out, not counted as zero.",
-        fix=f"{install} a file of your own: --rules FILE with a [[price]] row."
-        if usual
-        else "Write what such requests cost into a file of your own: --rules FILE with a [[service_tier]] row, and a "
-        "[[price]] row where the model has none.",
+        detail=f"{call.model} is in no price table{served}: its cost is left out, not counted as zero.",
+        fix=fix,
         calls=(call.id,),
         evidence="unknown",
     )

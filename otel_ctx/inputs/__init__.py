@@ -175,9 +175,9 @@ def _read_folder(folder: Path, forced: Format | None) -> Iterator[Batch]:
     found = False
     notes: list[Skipped] = []
     for file in _files(folder):
-        if file.name == bedrock_log.PERMISSION_CHECK:
-            continue
         try:
+            if file.name == bedrock_log.PERMISSION_CHECK and not file.stat().st_size:
+                continue
             if _is_folder(file):
                 raise InputError(str(file), "a link to a folder is not followed")
             if not file.is_file():

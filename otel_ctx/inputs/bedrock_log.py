@@ -1,8 +1,7 @@
 """Records of Amazon Bedrock's model invocation logs: what was sent and answered, and AWS's own numbers beside it.
 
 Source: Amazon Bedrock documentation, "Monitor model invocation using CloudWatch Logs and Amazon S3". It does not say whether
-``inputTokenCount`` has the cached tokens in it: it is read as the ``inputTokens`` of Converse, which it equals wherever a
-record has both, and which has not.
+``inputTokenCount`` has the cached tokens in it: it is taken for the ``inputTokens`` of Converse, which has not.
 """
 
 from __future__ import annotations
@@ -41,12 +40,8 @@ def plain(record: Mapping[str, Any]) -> Plain | None:
         return None
     given, taken = (mapping(structure(record.get(name))) for name in ("input", "output"))
     refused = record.get("errorCode")
-    # what was refused is billed nothing, whatever was counted of it
-    usage = (
-        {}
-        if refused
-        else {name: n for count, name in _COUNTS if (n := {**given, **taken}.get(count)) is not None}
-    )
+    counts = {**given, **taken} if taken or not refused else {}  # what was refused is billed nothing
+    usage = {name: n for count, name in _COUNTS if (n := counts.get(count)) is not None}
     body = structure(given.get("inputBodyJson"))
     if isinstance(body, Mapping):  # InvokeModel has the model in its URL
         body = {"model": record.get("modelId"), **body}

@@ -97,7 +97,7 @@ class Access(NamedTuple):
 
 @frozen(frozen=True, slots=True)
 class Cost:
-    """List price of one call in USD, between ``low`` and ``high`` where the usage leaves a class of tokens open; ``usd``
+    """List price of one call in USD, between ``low`` and ``high`` where usage or prices leave a class of tokens open; ``usd``
     counts what is open as the dearer one that is usual. ``parts`` add up to it. ``wasted``: of the lost tokens, above
     the price of a read; ``saved``: what the cache saved."""
 
