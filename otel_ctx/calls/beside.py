@@ -157,7 +157,7 @@ def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool
     if other_ids(a, b) or a.status != b.status:
         return False
     told = a.usage is not None and b.usage is not None
-    if told and not agree(usage[logged.id], usage[span.id]):
+    if told and not (one_model(a, b) and agree(usage[logged.id], usage[span.id])):
         return False
     if not a.start_unix_nano or apart(a, b) <= CLOSE_NS:
         return True

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from otel_ctx.calls.told import Told, place_of
 
-_LEAST = 2  # records of a run: one that comes again is as well a request that was made again
+_LEAST = 2  # different records of a run: one that comes again may as well be a request that was made again
 _LOOKED_AT = 64  # places where a run may begin
 
 Pairs = Iterator[tuple[Told, Told]]
@@ -22,7 +22,7 @@ Pairs = Iterator[tuple[Told, Told]]
 
 class _File(NamedTuple):
     told: list[Told]
-    marks: list[Hashable]
+    marks: list[int]
 
 
 def copied(calls: list[Told], find: Callable[[str], str]) -> Pairs:
@@ -71,30 +71,31 @@ def _of_one_instant(files: dict[str, list[Told]]) -> Pairs:
 def _of_runs(files: dict[str, list[Told]]) -> Pairs:
     """Each file beside the one before it with which it has most in common: so no record is joined with one of its own file."""
     before: list[_File] = []
-    places: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
+    numbers: dict[Hashable, int] = {}
+    places: dict[int, list[tuple[int, int]]] = defaultdict(list)  # mark -> (file, place)
+    heads: dict[int, list[int]] = defaultdict(list)  # mark -> files that begin with it
     for told in files.values():
         timeless = sorted((t for t in told if not t.telling.start_unix_nano), key=place_of)
         if len(timeless) < _LEAST:
             continue
-        mine = _File(timeless, [_mark(t) for t in timeless])
-        begins = [(n, at, 0) for n, at in places[mine.marks[0]][:_LOOKED_AT]]
-        heads = (
-            (n, 0, own) for own, mark in enumerate(mine.marks) for n, at in places.get(mark, ()) if at == 0
-        )
-        found = [*begins, *islice(heads, _LOOKED_AT)]
+        mine = _File(timeless, [numbers.setdefault(_mark(t), len(numbers)) for t in timeless])
+        ends = ((n, at, 0) for n, at in places.get(mine.marks[0], ()))
+        begins = ((n, 0, own) for own, mark in enumerate(mine.marks) for n in heads.get(mark, ()))
+        found = [*islice(ends, _LOOKED_AT), *islice(begins, _LOOKED_AT)]
         length, n, at, own = max(
             ((_common(before[n].marks, at, mine.marks, own), n, at, own) for n, at, own in found),
             default=(0, 0, 0, 0),
             key=lambda run: run[0],
         )
-        if length >= _LEAST:
+        if len(set(mine.marks[own : own + length])) >= _LEAST:
             yield from zip(mine.told[own : own + length], before[n].told[at : at + length], strict=True)
         for at, mark in enumerate(mine.marks):
             places[mark].append((len(before), at))
+        heads[mine.marks[0]].append(len(before))
         before.append(mine)
 
 
-def _common(theirs: list[Hashable], at: int, mine: list[Hashable], own: int) -> int:
+def _common(theirs: list[int], at: int, mine: list[int], own: int) -> int:
     """How long the run is that begins at two places, 0 where it stops before one of the lists does."""
     length = min(len(theirs) - at, len(mine) - own)
     return length if theirs[at : at + length] == mine[own : own + length] else 0

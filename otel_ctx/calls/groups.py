@@ -151,7 +151,7 @@ def _join_nodes(calls: list[Told], join: Callable[[str, str], None]) -> None:
     around it: each step to the last request within it that has its words. A step that has none stands for itself."""
     alike: dict[tuple[str, str, tuple[int, ...]], list[Told]] = defaultdict(list)
     for t in calls:
-        if t.messages.first is not None:
+        if t.messages.first is not None and t.telling.record == "span":
             asked = tuple(t.messages.tokens_by_kind[KIND_INDEX[k]] for k in ("user", "tool_result"))
             alike[t.telling.scope, t.messages.first.digest, asked].append(t)
     for same in alike.values():
