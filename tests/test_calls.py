@@ -168,6 +168,28 @@ def test_the_same_span_id_in_two_traces_is_two_calls() -> None:
     assert len(calls([span(1, trace=1, tokens=(5, 2)), span(1, trace=2, at=5, tokens=(5, 2))])) == 2
 
 
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ({"tokens": (900, 20)}, 2),  # forked processes draw the same ids
+        ({"tokens": (500, 20), "at": 3}, 2),
+        ({"tokens": (500, 20), "at": 0.0005}, 1),  # a format that counts in milliseconds
+        ({"tokens": (500, 30)}, 1),  # sent again when more was answered
+        ({"tokens": (0, 20)}, 1),
+        ({}, 1),
+    ],
+)
+def test_two_spans_of_one_id_are_two_calls_and_one_that_is_sent_again_is_one(
+    other: dict[str, Any], expected: int
+) -> None:
+    one = span(1, messages=[said("user", "hi")], tokens=(500, 20))
+    two = span(1, messages=[said("user", "h")], **other)
+    for order in ([one, two], [two, one], [one, two, one, two]):
+        told = calls(order)
+        assert len(told) == expected
+        assert sum(c.usage.input or 0 for c in told) == 500 + (expected - 1) * other.get("tokens", (0,))[0]
+
+
 # ---- a request and the account of what it cost
 
 
@@ -289,6 +311,25 @@ def test_a_response_id_that_comes_back_much_later_is_another_response() -> None:
         span(2, trace=2, at=3600, tokens=(9, 2), **{"gen_ai.response.id": "chatcmpl-0"}),
     ]
     assert len(calls(spans)) == 2
+
+
+def test_an_id_that_one_library_tells_of_several_prompts_proves_nothing() -> None:
+    """A test server that calls all its answers alike, asked twice at once, and told by two libraries."""
+    spans = [
+        span(
+            n,
+            trace=n,
+            scope=scope,
+            messages=[said("user", text)],
+            tokens=(9, 2),
+            **{"gen_ai.response.id": "x"},
+        )
+        for n, (scope, text) in enumerate(itertools.product((SDK, OTHER), ("one", "two")), 1)
+    ]
+    for order in in_any_order(spans):
+        told = calls(order)
+        assert sorted(len(c.spans) for c in told) == [2, 2]
+        assert [len({s.digest for s in c.prompt}) for c in told] == [1, 1]
 
 
 # ---- two instrumentations, each with traces of its own

@@ -20,7 +20,7 @@ from otel_ctx.inputs import raw_bodies, raw_requests
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, Skipped
 from otel_ctx.inputs.references import Answered
-from otel_ctx.model import Call
+from otel_ctx.model import Call, Span
 from otel_ctx_cli.main import main
 from tests.alike import analysed, prompt
 
@@ -185,6 +185,132 @@ def test_bare_bodies_beside_the_spans_of_the_same_requests_count_nothing_twice(t
     told = calls(analysed([case / "traces.jsonl.gz", tmp_path])[0])
     assert len(told) == 8
     assert all(c.usage.input and len(c.spans) == 2 for c in told)
+
+
+# ---- one request in two places
+
+
+def asked(*words: str) -> dict[str, Any]:
+    return {"model": "gpt-4o", "messages": [{"role": "user", "content": word} for word in words]}
+
+
+def record(second: float | None, *words: str, id_: str | None = None, tokens: int = 500) -> dict[str, Any]:
+    """A line of a log; ``second``: since some hour, a whole one is written as such."""
+    at = {} if second is None else {"timestamp": f"2026-11-30T10:00:{second:02}Z"}
+    answer = {**ANSWER, "usage": {"prompt_tokens": tokens, "completion_tokens": 20}, "id": id_}
+    return {**at, "request": asked(*words), "response": answer}
+
+
+def traced(n: int, second: float, *words: str, id_: str | None = None, tokens: int = 500) -> Span:
+    messages = [{"role": "user", "parts": [{"type": "text", "content": word}]} for word in words]
+    start = nanoseconds("2026-11-30T10:00:00Z") + round(second * SECOND)
+    told = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.usage.input_tokens": tokens,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.input.messages": json.dumps(messages),
+        "gen_ai.response.id": id_,
+    }
+    attributes = {k: v for k, v in told.items() if v is not None}
+    return Span("7" * 32, f"{n:016x}", "", "chat", start, start + 2 * SECOND, attributes)
+
+
+def together(spans: list[Span], *logs: list[dict[str, Any]], tmp_path: Path) -> list[Call]:
+    engine = Engine()
+    engine.feed(spans)
+    for n, log in enumerate(logs):
+        path = tmp_path / f"{n}.jsonl"
+        path.write_bytes(lines(*log))
+        for batch in read([path]):
+            engine.feed(batch.spans)
+    return calls(engine.close())
+
+
+def test_a_log_in_whole_seconds_beside_spans_with_prompts_counts_nothing_twice(tmp_path: Path) -> None:
+    spans = [traced(n, 10 * n + 0.35, "Hi", str(n), tokens=500 + n) for n in range(3)]
+    log = [record(10 * n, "Hi", str(n), tokens=500 + n) for n in range(3)]
+    told = together(spans, log, tmp_path=tmp_path)
+    assert [(c.usage.input, len(c.spans)) for c in told] == [(500, 2), (501, 2), (502, 2)]
+
+
+def test_of_equal_requests_at_once_each_has_a_span_and_a_line(tmp_path: Path) -> None:
+    spans = [traced(n, 0.2 * n, "Hi") for n in range(3)]
+    told = together(spans, [record(0, "Hi")] * 4, tmp_path=tmp_path)
+    assert sorted(len(c.spans) for c in told) == [1, 2, 2, 2]
+
+
+def test_the_same_prompt_in_other_numbers_or_by_another_model_is_another_call(tmp_path: Path) -> None:
+    other = record(1, "Hi")
+    other["request"]["model"] = other["response"]["model"] = "gpt-4.1"
+    told = together([traced(1, 0.35, "Hi")], [record(0, "Hi", tokens=600), other], tmp_path=tmp_path)
+    assert [len(c.spans) for c in told] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("later", [10, 50])
+def test_one_id_prompt_and_numbers_are_one_call_whatever_the_clock_of_a_log(
+    later: int, tmp_path: Path
+) -> None:
+    """A line that was written late, or in local time: the call has the times of its span."""
+    log = [record(later, "Hi", id_="chatcmpl-a"), record(later, "You", id_="chatcmpl-b")]
+    spans = [traced(1, 0, "Hi", id_="chatcmpl-a"), traced(2, 3, "You", id_="chatcmpl-b")]
+    told = together(spans, log, tmp_path=tmp_path)
+    assert [len(c.spans) for c in told] == [2, 2]
+    assert [c.end_unix_nano - c.start_unix_nano for c in told] == [2 * SECOND] * 2
+    assert len(together([], log, [record(1, "Hi", id_="chatcmpl-a")], tmp_path=tmp_path)) == 2
+
+
+def test_an_id_that_comes_back_with_other_prompts_or_numbers_proves_nothing(tmp_path: Path) -> None:
+    """A stub that calls all its answers alike."""
+    log = [record(n, word, id_="x") for n, word in ((0, "Hi"), (1, "You"), (30, "Hi"))]
+    assert len(together([], log, tmp_path=tmp_path)) == 3
+    later = [record(50, "Hi", id_="x", tokens=600)]
+    assert len(together([], log[:1], later, tmp_path=tmp_path)) == 2
+    assert len(together([], [log[0], log[2]], [record(55, "Hi", id_="x")], tmp_path=tmp_path)) == 3
+
+
+def without_id(*records: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**r, "response": {k: v for k, v in r["response"].items() if k != "id"}} for r in records]
+
+
+def test_a_copy_of_a_log_and_logs_that_overlap_count_nothing_twice(tmp_path: Path) -> None:
+    log = without_id(record(0, "Hi"), record(0, "Hi"), record(1, "You"), record(2, "There"))
+    spans = [traced(1, 1.2, "You")]
+    assert len(together([], log, tmp_path=tmp_path)) == 4
+    assert len(together([], log, log, log, tmp_path=tmp_path)) == 4
+    assert len(together([], log[:3], log[1:], tmp_path=tmp_path)) == 4
+    assert sorted(len(c.spans) for c in together(spans, log, log, tmp_path=tmp_path)) == [2, 2, 2, 3]
+
+
+def test_the_same_request_at_another_time_or_answered_otherwise_is_another(tmp_path: Path) -> None:
+    (first, again) = without_id(record(0, "Hi"), record(3, "Hi"))
+    other = {
+        **first,
+        "response": {**first["response"], "choices": [{"message": {"role": "assistant", "content": "No."}}]},
+    }
+    assert len(together([], [first], [again], tmp_path=tmp_path)) == 2
+    assert len(together([], [first], [other], tmp_path=tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        ("abc", "abc", 3),
+        ("abc", "bcd", 4),
+        ("bcd", "abc", 4),
+        ("abcd", "bc", 4),
+        ("bc", "abcd", 4),
+        ("cab", "abcab", 5),  # not one record of a file with another of the same file
+        ("abc", "cde", 6),  # one that comes again may have been asked again
+        ("abcd", "xbcy", 8),  # no run to the end of either
+        ("aaa", "aa", 5),  # equal requests are requests
+    ],
+)
+def test_without_times_a_run_to_the_end_of_a_log_is_the_same_in_another(
+    one: str, two: str, expected: int, tmp_path: Path
+) -> None:
+    logs = ([{"request": asked(word)} for word in log] for log in (one, two))
+    assert len(together([], *logs, tmp_path=tmp_path)) == expected
 
 
 # ---- bodies
@@ -411,6 +537,96 @@ def test_requests_and_answers_of_a_batch_in_two_files(analyse: Any) -> None:
     told = [(c.id, c.response_id, c.usage.input, c.completeness.status) for c in calls(analysis)]
     assert told == [("input:1", "chatcmpl-0", 12, "full"), ("input:2", "chatcmpl-1", 12, "full")]
     assert skipped == []
+
+
+def batch(*words: str) -> bytes:
+    return lines(*({"custom_id": f"r{n}", "body": asked(word)} for n, word in enumerate(words)))
+
+
+def batch_answers(name: str, created: int, *tokens: int, model: str = "gpt-4o-2024-08-06") -> bytes:
+    """One answer for each of ``tokens``, which are those of its request."""
+    return lines(
+        *(
+            {"custom_id": f"r{n}", "response": {"status_code": 200, "body": {
+                **ANSWER, "id": f"chatcmpl-{name}{n}", "created": 1_764_500_000 + created, "model": model,
+                "usage": {"prompt_tokens": count, "completion_tokens": 20}}}}
+            for n, count in enumerate(tokens)
+        )
+    )  # fmt: skip
+
+
+def pairs(analysis: Analysis) -> list[tuple[str | None, int | None]]:
+    return [(next((t for _, t in texts(analysis, c)), None), c.usage.input) for c in calls(analysis)]
+
+
+def test_ids_that_two_batches_share_pair_nothing_that_is_not_known(analyse: Any) -> None:
+    asked_ = {"in1": batch("Hi", "You"), "in2": batch("He", "She")}
+    analysis, _ = analyse(**asked_, out1=batch_answers("a", 90, 10, 11), out2=batch_answers("b", 0, 20, 21))
+    assert pairs(analysis) == [
+        ("Hi", None), ("You", None), ("He", None), ("She", None), (None, 20), (None, 21), (None, 10), (None, 11),
+    ]  # fmt: skip
+    (unclear,) = (n for n in analysis.not_checked if n.check == "usage_missing")
+    assert len(unclear.calls) == 8
+    assert "Analyse each batch by itself" in unclear.why
+
+
+def test_answers_of_two_batches_and_the_requests_of_one_are_not_paired(analyse: Any) -> None:
+    analysis, _ = analyse(in1=batch("Hi"), out1=batch_answers("a", 90, 10), out2=batch_answers("b", 0, 20))
+    assert pairs(analysis) == [("Hi", None), (None, 20), (None, 10)]
+
+
+def test_ids_that_two_batches_share_are_paired_where_the_file_tells(analyse: Any) -> None:
+    longer = {"in1": batch("Hi", "You", "There"), "in2": batch("He", "She")}
+    analysis, _ = analyse(
+        **longer, out1=batch_answers("a", 90, 10, 11, 12), out2=batch_answers("b", 0, 20, 21)
+    )
+    assert pairs(analysis) == [("He", 20), ("She", 21), ("Hi", 10), ("You", 11), ("There", 12)]
+    assert not [n for n in analysis.not_checked if n.check == "usage_missing"]
+
+
+def test_ids_that_two_batches_share_are_paired_where_the_model_tells(analyse: Any) -> None:
+    claude = lines({"custom_id": "r0", "body": {**asked("He"), "model": "claude-opus-4-1"}})
+    out = batch_answers("b", 0, 20, model="claude-opus-4-1-20250805")
+    analysis, _ = analyse(in1=batch("Hi"), in2=claude, out1=batch_answers("a", 90, 10), out2=out)
+    assert pairs(analysis) == [("He", 20), ("Hi", 10)]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("gpt-4o-2024-08-06", [("Hi", 10)]),
+        ("claude-opus-4-1", [("Hi", None), (None, 10)]),
+        ("gpt-4o-mini", [("Hi", None), (None, 10)]),
+        ("our-deployment", [("Hi", 10)]),
+    ],
+)
+def test_an_answer_of_another_model_is_not_that_of_the_request(
+    model: str, expected: list[tuple[str | None, int | None]], analyse: Any
+) -> None:
+    analysis, _ = analyse(in1=batch("Hi"), out=batch_answers("a", 0, 10, model=model))
+    assert pairs(analysis) == expected
+
+
+def test_a_batch_that_is_sent_again_is_answered_again(analyse: Any) -> None:
+    twice = {"in1": batch("Hi", "You"), "in2": batch("Hi", "You")}
+    analysis, _ = analyse(**twice, out1=batch_answers("a", 0, 10, 11), out2=batch_answers("b", 90, 10, 11))
+    assert pairs(analysis) == [("Hi", 10), ("You", 11), ("Hi", 10), ("You", 11)]
+    analysis, _ = analyse(**twice, out1=batch_answers("a", 0, 10, 11), out2=batch_answers("a", 0, 10, 11))
+    assert pairs(analysis) == [("Hi", 10), ("You", 11)]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_an_id_that_comes_back_in_one_log_is_answered_by_what_follows(timed: bool, analyse: Any) -> None:
+    log: list[dict[str, Any]] = []
+    for n, word in enumerate(("Hi", "You")):
+        times = [{"timestamp": f"2026-11-30T10:00:{n}{second}Z"} if timed else {} for second in (1, 4)]
+        answer = {k: v for k, v in ANSWER.items() if k != "id"} | {
+            "usage": {"prompt_tokens": 10 + n, "completion_tokens": 3}
+        }
+        log.append({**times[0], "request_id": "r", "request": asked(word)})
+        log.append({**times[1], "custom_id": "r", "response": answer})
+    analysis, _ = analyse(log=lines(*log))
+    assert pairs(analysis) == [("Hi", 10), ("You", 11)]
 
 
 def test_answers_of_a_batch_alone_are_numbers_without_a_prompt(analyse: Any) -> None:

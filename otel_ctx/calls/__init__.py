@@ -9,13 +9,14 @@ from otel_ctx.calls.completeness import accounted_for, has_hole, with_cut, witho
 from otel_ctx.calls.fold import Folded, Made, by_start, fold
 from otel_ctx.calls.groups import awaits_its_end, may_be_told_twice
 from otel_ctx.calls.pieces import history_of
-from otel_ctx.calls.told import Told, content_of, own_key, usage_of
+from otel_ctx.calls.told import Told, another_span, content_of, own_key, usage_of
 
 __all__ = [
     "Folded",
     "Made",
     "Told",
     "accounted_for",
+    "another_span",
     "awaits_its_end",
     "by_start",
     "content_of",

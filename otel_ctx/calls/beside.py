@@ -3,7 +3,7 @@ apart."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
@@ -14,19 +14,17 @@ from otel_ctx.usage import agree
 
 CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
 SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
-_LOOKED_AT = 64  # spans with the same numbers
+_SECOND_NS = 1_000_000_000  # many logs count in whole seconds
+_LOOKED_AT = 64  # spans with the same prompt or numbers
 
 
-def beside_spans(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
-    """Pairs that tell of one request each."""
+def beside_spans(
+    calls: list[Told], usage: Mapping[str, Usage], find: Callable[[str], str]
+) -> Iterator[tuple[Told, Told]]:
+    """Pairs that tell of one request each. ``find`` names the group that a telling was put into."""
     if all(t.telling.record == "span" for t in calls):
         return _accounted(calls, usage)
-    return chain(
-        _question_and_answer(calls),
-        _logged(calls, usage),
-        _transcribed(calls, usage),
-        _accounted(calls, usage),
-    )
+    return chain(_logged(calls, usage, find), _transcribed(calls, usage), _accounted(calls, usage))
 
 
 def apart(a: Telling, b: Telling) -> int:
@@ -92,56 +90,54 @@ def _may_be_accounted(account: Told, request: Told, usage: Mapping[str, Usage]) 
     )
 
 
-def _question_and_answer(calls: list[Told]) -> Iterator[tuple[Told, Told]]:
-    """Requests and their answers that came in records of their own, under one id of the application or the gateway. An
-    id comes back with the next batch: each request has one answer, the next that is there."""
-    asked: dict[str, deque[Told]] = defaultdict(deque)
-    answered: dict[str, deque[Told]] = defaultdict(deque)
-    for t in calls:
-        name = t.telling.request_id
-        if not name or (t.content and (t.answer or t.telling.usage)):
-            continue
-        mine, theirs = (asked, answered) if t.content else (answered, asked)
-        if theirs[name]:
-            yield t, theirs[name].popleft()
-        else:
-            mine[name].append(t)
-
-
-def _logged(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
-    """Requests in a log beside spans of the same requests: the same prompt at the same time, with no other numbers. Bodies
-    that agents leave in files have no time: a span with that prompt tells it. Of spans that tell no prompt, the nearest
-    with the same numbers."""
+def _logged(
+    calls: list[Told], usage: Mapping[str, Usage], find: Callable[[str], str]
+) -> Iterator[tuple[Told, Told]]:
+    """Requests in a log beside spans of the same requests: of those with the same prompt, and no other numbers, the nearest
+    in time. Bodies that agents leave in files have no time: a span with that prompt tells it. Of spans that tell no
+    prompt, the nearest with the same numbers."""
     spans: dict[bytes, list[Told]] = defaultdict(list)
     numbered: dict[tuple[int | None, int | None], list[Told]] = defaultdict(list)
+    traced: set[str] = set()
     for t in calls:
-        if t.telling.record == "span" and t.messages.key:
+        if t.telling.record != "span":
+            continue
+        traced.add(find(t.id))
+        if t.messages.key:
             spans[t.messages.key].append(t)
-        elif t.telling.record == "span" and None not in _sizes(usage[t.id]):
+        elif None not in _sizes(usage[t.id]):
             numbered[_sizes(usage[t.id])].append(t)
     for t in calls:
-        if t.telling.record == "request":
-            same = spans[t.messages.key]
-            found = next((s for s in same if _may_be_logged(t, s, usage)), None)
-            if found is None:
-                same = numbered.get(_sizes(usage[t.id]), [])
-                found = _nearest(t, same, usage)
+        if t.telling.record != "request" or find(t.id) in traced:
+            continue
+        for same, may_be in (
+            (spans.get(t.messages.key, []), _may_be_logged),
+            (numbered.get(_sizes(usage[t.id]), []), _has_its_numbers),
+        ):
+            found = _nearest(t, same, usage, may_be)
             if found is not None:
                 same.remove(found)
+                traced.add(find(t.id))
                 yield t, found
+                break
 
 
 def _sizes(usage: Usage) -> tuple[int | None, int | None]:
     return usage.input, usage.output
 
 
-def _nearest(t: Told, same: list[Told], usage: Mapping[str, Usage]) -> Told | None:
+def _nearest(
+    t: Told,
+    same: list[Told],
+    usage: Mapping[str, Usage],
+    may_be: Callable[[Told, Told, Mapping[str, Usage]], bool],
+) -> Told | None:
     """The one of ``same`` that may tell of the request of ``t``. Both come in the order of their starts: what ended long
     before is taken out."""
     while same and t.telling.start_unix_nano - same[0].telling.end_unix_nano > SAME_ID_NS:
         del same[0]
     return min(
-        (s for s in same[:_LOOKED_AT] if _has_its_numbers(t, s, usage)),
+        (s for s in same[:_LOOKED_AT] if may_be(t, s, usage)),
         key=lambda s: apart(s.telling, t.telling),
         default=None,
     )
@@ -156,11 +152,17 @@ def _has_its_numbers(logged: Told, other: Told, usage: Mapping[str, Usage]) -> b
 
 
 def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:
+    """Could a span with its prompt tell of the request? The less else is known, the nearer it must be."""
     a, b = logged.telling, span.telling
-    if other_ids(a, b) or a.status != b.status or (a.start_unix_nano and apart(a, b) > CLOSE_NS):
+    if other_ids(a, b) or a.status != b.status:
         return False
     told = a.usage is not None and b.usage is not None
-    return not told or agree(usage[logged.id], usage[span.id])
+    if told and not (one_model(a, b) and agree(usage[logged.id], usage[span.id])):
+        return False
+    if not a.start_unix_nano or apart(a, b) <= CLOSE_NS:
+        return True
+    written_ns = _SECOND_NS if a.start_unix_nano % _SECOND_NS == 0 else CLOSE_NS
+    return one_model(a, b) and apart(a, b) <= (SAME_ID_NS if told else written_ns)
 
 
 def _transcribed(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
@@ -205,7 +207,7 @@ def beside_logs(
         if find(t.id) in logged:
             continue
         same = numbered[_sizes(usage[t.id])]
-        found = _nearest(t, same, usage)
+        found = _nearest(t, same, usage, _has_its_numbers)
         if found is not None:
             same.remove(found)
             logged.add(find(t.id))

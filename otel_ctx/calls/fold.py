@@ -29,7 +29,8 @@ class Folded:
 
     ``conflicts``: call id -> contradictions between its numbers and sums above it, in words, told at the first call below
     the sum; ``members``: "TRACE:SPAN" of every span that tells of a call -> the call; ``records``: content records -> the
-    call that they were given to; ``threads``: calls whose prompts are put together from pieces -> the thread of these."""
+    call that they were given to; ``threads``: calls whose prompts are put together from pieces -> the thread of these;
+    ``unclear``: calls of one id of which nothing tells which is the answer to which."""
 
     calls: list[Call]
     orphans: list[Told]  # content records whose span never came
@@ -37,6 +38,7 @@ class Folded:
     members: dict[str, str]
     records: dict[Told, str]
     threads: dict[str, str]
+    unclear: tuple[str, ...]
 
     def call_of(self, told: Told) -> str | None:
         """The id of the call that a span or a record tells of."""
@@ -89,9 +91,9 @@ def fold(
     made = made or Made()
     usage = {t.id: _usage(t, rules, made.usages, own) for t in spans}
     parents = found_again(spans, parents, usage, lambda outer, inner: may_be_same(outer, inner, usage))
-    groups, wrappers = group(calls, parents, usage)
-    groups = with_pieces(groups, joined.pieces, extend)
-    sums = sorted(sums + wrappers, key=outer_first)
+    grouped = group(calls, parents, usage, rules)
+    groups = with_pieces(grouped.groups, joined.pieces, extend)
+    sums = sorted(sums + grouped.wrappers, key=outer_first)
     by_id = {a.id: a for a in sums}
     folded: list[Call] = []
     below: dict[str, list[Call]] = defaultdict(list)
@@ -130,9 +132,9 @@ def fold(
     records = {record: members[span] for record, span in joined.given.items() if span in members}
     usage |= {t.id: _usage(t, rules, made.usages, own) for t in elsewhere}
     sums = sorted([*sums, *elsewhere], key=outer_first) if elsewhere else sums
-    return Folded(
-        folded, joined.orphans, _check_sums(sums, below, usage, whole=whole), members, records, threads
-    )
+    conflicts = _check_sums(sums, below, usage, whole=whole)
+    unclear = tuple(dict.fromkeys(members[t.id] for t in grouped.unclear if t.id in members))
+    return Folded(folded, joined.orphans, conflicts, members, records, threads, unclear)
 
 
 def by_start(call: Call) -> tuple[int, int, int, str, tuple[int, ...], str]:

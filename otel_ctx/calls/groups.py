@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from otel_ctx.calls.beside import (
-    CLOSE_NS,
-    SAME_ID_NS,
-    apart,
-    beside_logs,
-    beside_spans,
-    one_model,
-    other_ids,
-    unlike,
-)
+from otel_ctx.calls.answers import paired
+from otel_ctx.calls.beside import CLOSE_NS, beside_logs, beside_spans, one_model, other_ids, unlike
+from otel_ctx.calls.copies import copied
+from otel_ctx.calls.ids import with_one_id
 from otel_ctx.calls.told import Told
 from otel_ctx.model import KIND_INDEX, Telling, Usage
+from otel_ctx.rules import Rules
 from otel_ctx.usage import agree
 
 HIGHEST = 64  # spans that are looked at above one
 
 
+class Grouped(NamedTuple):
+    """``groups``: tellings of one request each; ``wrappers``: spans that turned out to wrap several; ``unclear``: requests and
+    answers of one id of which nothing tells which belong together."""
+
+    groups: list[list[Told]]
+    wrappers: list[Told]
+    unclear: list[Told]
+
+
 def group(
-    calls: list[Told], parents: Mapping[tuple[str, str], str], usage: Mapping[str, Usage]
-) -> tuple[list[list[Told]], list[Told]]:
-    """Groups of tellings of one request, and the spans that turned out to wrap several."""
+    calls: list[Told], parents: Mapping[tuple[str, str], str], usage: Mapping[str, Usage], rules: Rules
+) -> Grouped:
     calls = sorted(calls, key=outer_first)
     leader = {t.id: t.id for t in calls}
     by_id = {t.id: t for t in calls}
@@ -47,21 +51,22 @@ def group(
         if above is not None:
             inside.setdefault(above, []).append(t)
 
-    by_response: dict[str, Told] = {}
-    for t in calls:
-        rid = t.telling.response_id
-        if not rid:
-            continue
-        other = by_response.get(rid)
-        if other is not None and _one_response(t, other):
-            # a loop that ends with its last answer has that answer's id, and the numbers of all
-            within = [inside.get(x.id, ()) for x in (t, other)]
-            loop = any(len({i.telling.response_id or i.id for i in inner}) > 1 for inner in within)
-            if not loop or agree(usage[t.id], usage[other.id]):
-                join(t.id, other.id)
-        by_response[rid] = t
+    for t, other in with_one_id(calls, usage, inside):
+        # a loop that ends with its last answer has that answer's id, and the numbers of all
+        within = [inside.get(x.id, ()) for x in (t, other)]
+        loop = any(len({i.telling.response_id or i.id for i in inner}) > 1 for inner in within)
+        if not loop or agree(usage[t.id], usage[other.id]):
+            join(t.id, other.id)
 
-    for t, other in beside_spans(calls, usage):
+    unclear: list[Told] = []
+    if any(t.telling.record == "request" for t in calls):
+        answers = paired(calls, rules, find)
+        unclear = answers.unclear
+        for t, other in answers.pairs:
+            join(t.id, other.id)
+        for t, other in copied(calls, find):
+            join(t.id, other.id)
+    for t, other in beside_spans(calls, usage, find):
         join(t.id, other.id)
     for t, other in beside_logs(calls, usage, find):
         join(t.id, other.id)
@@ -87,7 +92,7 @@ def group(
     for t in calls:
         if t.id not in gone:
             groups[find(t.id)].append(t)
-    return list(groups.values()), [by_id[i] for i in gone]
+    return Grouped(list(groups.values()), [by_id[i] for i in gone], unclear)
 
 
 def outer_first(t: Told) -> tuple[int, int, str]:
@@ -104,17 +109,6 @@ def _height(t: Telling, parents: Mapping[tuple[str, str], str]) -> int:
 
 def _parent(t: Telling, parents: Mapping[tuple[str, str], str]) -> str:
     return parents.get((t.trace_id, t.span_id)) or t.parent_id
-
-
-def _one_response(one: Told, other: Told) -> bool:
-    """An id can come back: from a test's provider, out of a cache. Then it is another service, or long after; or another
-    prompt, where the times are not known."""
-    a, b = one.telling, other.telling
-    if a.service != b.service and a.service and b.service:
-        return False
-    if a.start_unix_nano and b.start_unix_nano:
-        return apart(a, b) < SAME_ID_NS
-    return len({one.messages.key, other.messages.key} - {b""}) < 2
 
 
 def nearest(t: Telling, parents: Mapping[tuple[str, str], str], among: Mapping[str, Told]) -> str | None:
@@ -157,7 +151,7 @@ def _join_nodes(calls: list[Told], join: Callable[[str, str], None]) -> None:
     around it: each step to the last request within it that has its words. A step that has none stands for itself."""
     alike: dict[tuple[str, str, tuple[int, ...]], list[Told]] = defaultdict(list)
     for t in calls:
-        if t.messages.first is not None:
+        if t.messages.first is not None and t.telling.record == "span":
             asked = tuple(t.messages.tokens_by_kind[KIND_INDEX[k]] for k in ("user", "tool_result"))
             alike[t.telling.scope, t.messages.first.digest, asked].append(t)
     for same in alike.values():

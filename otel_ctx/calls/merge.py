@@ -7,6 +7,7 @@ from dataclasses import replace
 from sys import intern
 from typing import Any
 
+from otel_ctx.calls.beside import SAME_ID_NS, apart
 from otel_ctx.calls.completeness import completeness_of, has_hole, may_remember
 from otel_ctx.calls.sections import prompt_of
 from otel_ctx.calls.told import Told
@@ -111,6 +112,7 @@ def _ref(telling: Telling, role: Role) -> SpanRef:
 def _merged(said: list[Telling]) -> Telling:
     """The first of several tellings of one request, with what only the others say."""
     failed = next((t for t in said if t.status != "ok"), said[0])
+    timed = _of_one_clock(said)
     return said[0]._replace(
         service=_first(said, "service"),
         agent=_first(said, "agent"),
@@ -124,8 +126,8 @@ def _merged(said: list[Telling]) -> Telling:
         response_id=_first(said, "response_id"),
         previous_response_id=_first(said, "previous_response_id"),
         conversation_hint=_first(said, "conversation_hint"),
-        start_unix_nano=min((t.start_unix_nano for t in said if t.start_unix_nano), default=0),
-        end_unix_nano=max(t.end_unix_nano for t in said),
+        start_unix_nano=min((t.start_unix_nano for t in timed if t.start_unix_nano), default=0),
+        end_unix_nano=max(t.end_unix_nano for t in timed),
         first_token_unix_nano=min(
             (t.first_token_unix_nano for t in said if t.first_token_unix_nano), default=None
         ),
@@ -137,6 +139,16 @@ def _merged(said: list[Telling]) -> Telling:
         parameters=next((t.parameters for t in said if t.parameters), ()),
         diagnosis=next((t.diagnosis for t in said if t.diagnosis), None),
     )
+
+
+def _of_one_clock(said: list[Telling]) -> list[Telling]:
+    """Without those that tell of the same response by another clock, or when they were written."""
+    clock = min(said, key=lambda t: (not t.start_unix_nano, t.record != "span"))
+    return [
+        t
+        for t in said
+        if not t.response_id or t.response_id != clock.response_id or apart(t, clock) < SAME_ID_NS
+    ]
 
 
 def _first(said: list[Telling], name: str) -> str:

@@ -13,6 +13,7 @@ from otel_ctx.model import (
     Segment,
     Telling,
     Usage,
+    UsageClaim,
 )
 from otel_ctx.rules import Rules
 from otel_ctx.usage import decide
@@ -61,6 +62,11 @@ class Told:
         object.__setattr__(self, "content", size)
 
 
+def place_of(record: Told) -> tuple[int, ...]:
+    """The number of a record in its file: of the line, and of its place in a list there."""
+    return tuple(int(n) for n in record.telling.span_id.split(".") if n.isdecimal())
+
+
 def tells_a_request(record: Told) -> bool:
     """One record for a whole request, and not one for each message: only such a one says whose request it is."""
     t = record.telling
@@ -75,13 +81,25 @@ def was_open(call: Telling, record: Telling, slack: int = TICK_NS) -> bool:
 def equal_numbers(a: Told, b: Told) -> bool:
     """Are all numbers equal that both tell, as they were written? One input may be without the cached tokens."""
     x, y = a.telling.usage, b.telling.usage
-    if x is None or y is None or x.input is None or y.input is None:
-        return False
-    cached = (x.cache_read or 0) + (x.cache_write or 0)
-    if x.input != y.input and (not cached or abs(x.input - y.input) != cached):
+    if x is None or y is None or x.input is None or y.input is None or not _one_input(x, y):
         return False
     both = ((getattr(x, count), getattr(y, count)) for count in ("output", "cache_read", "cache_write"))
     return all(m == n for m, n in both if m is not None and n is not None)
+
+
+def _one_input(x: UsageClaim, y: UsageClaim) -> bool:
+    cached = (x.cache_read or 0) + (x.cache_write or 0)
+    return x.input == y.input or (bool(cached) and abs((x.input or 0) - (y.input or 0)) == cached)
+
+
+def another_span(known: Telling, new: Telling) -> bool:
+    """Are there two spans of one id (processes that were forked draw the same ones), and not one that was sent again?"""
+    if known.record != "span":
+        return False
+    a, b, x, y = known.start_unix_nano, new.start_unix_nano, known.usage, new.usage
+    if a and b and abs(a - b) > TICK_NS:
+        return True
+    return x is not None and y is not None and bool(x.input and y.input) and not _one_input(x, y)
 
 
 def usage_of(record: Told, rules: Rules) -> Usage:

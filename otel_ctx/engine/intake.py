@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 
 from otel_ctx import dialects
-from otel_ctx.calls import Told, content_of
+from otel_ctx.calls import Told, another_span, content_of
 from otel_ctx.context import known_model
 from otel_ctx.engine.assemble import Assembler
 from otel_ctx.engine.discreet import telling_of_names
@@ -104,6 +104,10 @@ class Intake:
         else:
             key = (telling.trace_id, telling.span_id, telling.role, 0, telling.dialect)
             known = self.told.get(key)
+            if known is not None and another_span(known.telling, telling):
+                telling = telling._replace(span_id=_own_id(telling))
+                key = (telling.trace_id, telling.span_id, telling.role, 0, telling.dialect)
+                known = self.told.get(key)
             if known is not None and known.weight >= _weight(telling):
                 return None
             told = self._read(telling)
@@ -137,6 +141,12 @@ class Intake:
         if encoding is None:
             encoding = self.encodings[key] = self.rules.encoding_of(model, telling.provider)
         return encoding
+
+
+def _own_id(telling: Telling) -> str:
+    """Of a span whose id is another's too."""
+    read = telling.usage.input if telling.usage is not None else None
+    return f"{telling.span_id}#{telling.start_unix_nano:x}.{read}"
 
 
 def _weight(telling: Telling) -> tuple[int, int]:

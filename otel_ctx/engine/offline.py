@@ -13,7 +13,7 @@ from otel_ctx.engine.intake import Intake
 from otel_ctx.engine.judge import Judge
 from otel_ctx.engine.libraries import Libraries
 from otel_ctx.engine.settings import Settings
-from otel_ctx.findings import as_it_stands, gather, hindsight, ranked, unknown_dialects
+from otel_ctx.findings import as_it_stands, gather, hindsight, ranked, unknown_dialects, unpaired
 from otel_ctx.model import Analysis, Conversation, Finding, LogRecord, NotChecked, Reading, Span
 from otel_ctx.rules import Rules
 
@@ -68,7 +68,7 @@ class Engine:
             readings=readings,
             conversations=tuple(_with_savings(judge.conversations(), readings, told, intake.rules)),
             findings=ranked(findings),
-            not_checked=not_checked,
+            not_checked=(*not_checked, *unpaired(folded.unclear)),
             spans=intake.spans,
             log_records=intake.logs,
             orphans=len(folded.orphans),

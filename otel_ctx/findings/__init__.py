@@ -15,7 +15,7 @@ from otel_ctx.findings.blame import Blame, blame
 from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
 from otel_ctx.findings.merge import gather, ranked
-from otel_ctx.findings.quality import unknown_dialects, unpriced_model
+from otel_ctx.findings.quality import unknown_dialects, unpaired, unpriced_model
 from otel_ctx.findings.step import Check, Step
 from otel_ctx.findings.switches import Lost, fix_for, fix_for_double, switch_of
 from otel_ctx.findings.window import as_it_stands
@@ -107,5 +107,6 @@ __all__ = [
     "ranked",
     "switch_of",
     "unknown_dialects",
+    "unpaired",
     "unpriced_model",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from otel_ctx.findings.gaps import gaps, recorded_by
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import fix_for_double, switch_of
-from otel_ctx.model import Cost, Evidence, Finding, Severity
+from otel_ctx.model import Cost, Evidence, Finding, NotChecked, Severity
 
 _MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
 _FEW = 64  # tokens
@@ -15,6 +15,10 @@ _FEW = 64  # tokens
 _OF_SUMS = (
     "Where the parent has more, look for calls that are not in this dump: dropped by sampling, or made by a client that is "
     "not instrumented. Where it has less, report it to the instrumentation. The calls are what is counted here."
+)
+_UNPAIRED = (
+    "requests and answers have one id, and which answer is whose is not known: several have it, or they name two models. "
+    "Analyse each batch by itself"
 )
 
 
@@ -116,6 +120,11 @@ def unknown_dialects(foreign: Sequence[tuple[str, int]]) -> tuple[Finding, ...]:
         )
         for scope, n in sorted(foreign)
     )
+
+
+def unpaired(calls: tuple[str, ...]) -> tuple[NotChecked, ...]:
+    """``calls``: requests and answers of which nothing tells which belong together."""
+    return (NotChecked("usage_missing", _UNPAIRED, calls),) if calls else ()
 
 
 def _finding(
