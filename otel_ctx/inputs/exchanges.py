@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from otel_ctx.inputs.interface import Item, Records, Skipped
@@ -34,11 +34,15 @@ class Session(Protocol):
 
 
 def told_at_the_end(
-    session: Session, items: Iterator[Item], source: str, skipped: list[Skipped]
+    session: Session,
+    items: Iterator[Item],
+    source: str,
+    skipped: list[Skipped],
+    is_row: Callable[[Any], bool],
 ) -> Iterator[Records]:
     """As ``told``, when all rows have been taken: the last ones of an answer may come late."""
     for item in items:
-        if isinstance(item.value, dict):
+        if is_row(item.value):
             session.take(item.value, item.where)
         else:
             skipped.append(Skipped(item.where, "no row of a session"))

@@ -69,13 +69,15 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamFormat:
-    """``claims(value)`` looks at the keys of one value; that value and all that follow it in the stream are
-    ``read(items, source, skipped)``, which appends to ``skipped`` what it cannot read. Lists are opened.
-    ``strict``: a document that was damaged or is ambiguous is passed over, not repaired."""
+    """``claims(value)`` looks at the keys of one value; that value and those that follow it in the stream are
+    ``read(items, source, skipped)``, which appends to ``skipped`` what it cannot read. Lists are opened. A value that
+    another format claims ends the stream, unless this one ``owns`` it (None: claims it): not all rows of a session look
+    like its first ones. ``strict``: a document that was damaged or is ambiguous is passed over, not repaired."""
 
     name: str
     claims: Callable[[Any], bool]
     read: Callable[[Iterator[Item], str, list[Skipped]], Iterator[Records]]
+    owns: Callable[[Any], bool] | None = None
     strict: bool = False
 
 
