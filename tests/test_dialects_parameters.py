@@ -83,7 +83,8 @@ def test_what_a_body_holds_inside_of_another_setting(
 
 @pytest.mark.parametrize(
     ("value", "count"),
-    [(1500, 1500), (1500.0, 1500), ("1500", 1500), (1.5, None), ("1.5", None), (float("nan"), None), (1e300, None), (True, None)],
+    [(1500, 1500), (1500.0, 1500), ("1500", 1500), (1.5, None), ("1.5", None), (float("nan"), None), (1e300, None),
+     (True, None)],
 )  # fmt: skip
 def test_a_number_is_a_whole_one(value: Any, count: int | None) -> None:
     assert number({"of tokens": value}, "of tokens") == count
