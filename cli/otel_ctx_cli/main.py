@@ -53,9 +53,8 @@ def _made_visible() -> Iterator[None]:
     except click.ClickException as error:
         from otel_ctx.outputs.escape import escape
 
-        error.message = escape(error.message)
-        if isinstance(error, click.FileError):
-            error.ui_filename = escape(error.ui_filename)
+        told = vars(error)
+        told |= {name: escape(told[name]) for name in ("message", "ui_filename") if name in told}
         raise
 
 
