@@ -365,6 +365,32 @@ def test_a_name_with_control_characters_stays_on_its_line(tmp_path: Path) -> Non
     assert r"evil\n\x1b[2J\u202e.json" in line
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["analyze", "{dump}", "--json", "{evil}/x"],
+        ["analyze", "{dump}", "--rules", "{evil}"],
+        ["analyze", "{dump}", "--baseline", "{evil}"],
+        ["analyze", "{dump}", "--baseline", "{there}"],
+        ["analyze", "{dump}", "--{evil}"],
+        ["diff", "{dump}", "{evil}", ":1"],
+        ["{there}"],
+        ["{evil}"],
+        ["--{evil}"],
+    ],
+)
+def test_no_error_commands_the_terminal(
+    arguments: list[str], dump: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"dump": str(dump), "evil": "e\x1b[2J\u202ev\nl", "there": "\x1b[2J\u202e\n.json"}
+    Path(given["there"]).write_text("[]")
+    result = otelctx(*(a.format(**given) for a in arguments))
+    assert result.exit_code == 2
+    assert set("\x1b\u202e").isdisjoint(result.stderr)
+    assert r"\x1b[2J\u202e" in result.stderr.splitlines()[-1]
+
+
 def test_a_fault_of_ours_is_one_line_and_debug_shows_it(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def burst(*_: object) -> None:
         raise ZeroDivisionError("of all\nthings")

@@ -176,6 +176,23 @@ def dialogue(
 # ---- continues
 
 
+@pytest.mark.parametrize("own", [{"session": "a", "traces": True}, {}], ids=["session", "trace"])
+@pytest.mark.parametrize("every", [0, 0.01])
+def test_what_a_session_says_again_had_been_answered_whatever_the_clocks_say(
+    own: dict[str, Any], every: float
+) -> None:
+    app = App()
+    dialogue(app, 0, 12, every=every, **own)
+    expected = [(1, "new" if n == 1 else "continues", n - 1 or None, n) for n in range(1, 13)]
+    assert story(app.spans) == expected
+
+
+def test_of_calls_that_run_beside_each_other_without_an_id_in_common_none_continues_another() -> None:
+    app = App()
+    dialogue(app, 0, 3, every=0.01, traces=True)
+    assert [relation for _, relation, *_ in story(app.spans)] == ["new", "joined", "joined"]
+
+
 def test_each_call_continues_the_one_before() -> None:
     app = App()
     dialogue(app, 0, 4)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from otel_ctx.dialects.fields import milliseconds, number
 from otel_ctx.dialects.parameters import of_attributes, of_request
 
 
@@ -78,3 +79,20 @@ def test_what_a_body_holds_inside_of_another_setting(
         found,
         "thinking",
     }  # all of ``reasoning`` is a thinking setting too
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [(1500, 1500), (1500.0, 1500), ("1500", 1500), (1.5, None), ("1.5", None), (float("nan"), None), (1e300, None),
+     (True, None)],
+)  # fmt: skip
+def test_a_number_is_a_whole_one(value: Any, count: int | None) -> None:
+    assert number({"of tokens": value}, "of tokens") == count
+
+
+@pytest.mark.parametrize(
+    ("value", "took"),
+    [(900, 900_000_000), ("900", 900_000_000), (0.5, 500_000), (None, 0), (1e300, 0), ("?", 0)],
+)
+def test_a_duration_may_have_a_fraction(value: Any, took: int) -> None:
+    assert milliseconds({"duration_ms": value}, "duration_ms") == took

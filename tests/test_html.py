@@ -98,6 +98,11 @@ def _has_surrogate(value: str) -> bool:
     return any("\ud800" <= c <= "\udfff" for c in value)
 
 
+def test_a_title_can_be_seen() -> None:
+    page = render(support_agent(), INPUTS, title="a\x1b[31m\u202eb\n.json").decode()
+    assert r"<title>a\x1b[31m\u202eb\n.json – otelctx</title>" in page
+
+
 def test_a_title_is_text() -> None:
     page = render(support_agent(), INPUTS, title="</title><script>{{style}}{{policy}}").decode()
     assert "<title>&lt;/title&gt;&lt;script&gt;{{style}}{{policy}} – otelctx</title>" in page

@@ -1124,7 +1124,8 @@ def test_a_record_without_a_time_keeps_its_place(times: list[int | None], analys
 
 
 def test_records_without_times_keep_their_places_beside_another_log(analyse: Any) -> None:
-    other = [{**r, "ts": 1_764_500_030} for r in conversation([30])]
+    (first,) = conversation([30])
+    other = [{**first, "response": {**CLAUDE_ANSWER, "id": "msg_other"}}]
     analysis, _ = analyse(a=lines(*conversation([0, None, 60])), b=lines(*other))
     assert [c.id for c in calls(analysis)] == ["a:1", "a:2", "b:1", "a:3"]
 

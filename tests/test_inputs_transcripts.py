@@ -18,6 +18,7 @@ from otel_ctx.inputs import Skipped, claude_code, codex, gemini_cli, opencode
 from otel_ctx.inputs.fields import nanoseconds
 from otel_ctx.inputs.interface import Item, StreamFormat
 from otel_ctx.model import Call, Span
+from otel_ctx.outputs.report import Inputs, build
 from tests.alike import Told, analysed, prompt
 
 DATA = Path(__file__).parent / "data" / "transcripts"
@@ -376,6 +377,50 @@ def test_a_sub_agent_is_a_conversation_of_its_own(inline: bool, write: Write) ->
     assert two.agents == ("subagent",)
 
 
+def test_a_session_whose_clocks_cannot_be_right_is_written_once(write: Write) -> None:
+    rows = Rows("s1")
+    for n in range(40):  # a sub-agent as it was before they had ids; all asked and all answered at one time
+        rows.user(f"question {n}", 0, isSidechain=True)
+        rows.model(f"msg_{n}", 3)
+        rows.rows[-1]["isSidechain"] = True
+    analysis, _ = analysed([write(rows.rows)])
+    assert [r.relation for r in analysis.readings] == ["new", *["continues"] * 39]
+    assert [r.call.id for r in analysis.readings] == [f"s1:msg_{n}" for n in range(40)]
+    told = build(analysis, Inputs((), ()))["calls"]
+    assert [len(call["segments"]["new"]) for call in told] == [1, *[2] * 39]
+
+
+def test_a_request_is_sent_when_all_of_the_answer_before_it_has_come(write: Write) -> None:
+    rows = Rows()
+    rows.user("look", 0)
+    tools = [{"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"n": n}} for n in (1, 2)]
+    rows.model("msg_1", 1, *tools)
+    (first, second), path = rows.rows[-2:], [rows.rows[0]]
+    results = [
+        {**rows.add("user", 1.05 + n / 10, message={"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": f"t{n + 1}", "content": "ok"}]}), "parentUuid": row["uuid"]}
+        for n, row in enumerate((first, second))
+    ]  # fmt: skip
+    rows.model("msg_2", 2)
+    answer = {
+        **rows.rows[-1],
+        "parentUuid": results[0]["uuid"],
+    }  # it came before the second block of the answer
+    one, two = calls(write([*path, first, results[0], second, results[1], answer]))
+    assert two.start_unix_nano == one.end_unix_nano == nanoseconds(stamp(1.1))
+
+
+def test_sub_agents_without_ids_are_told_apart_by_their_first_rows(write: Write) -> None:
+    agents = [Rows("s1", agent=name) for name in "ab"]
+    for n in range(3):
+        for agent in agents:
+            agent.user(f"task {n} of {agent.agent}", 10 * n)
+            agent.model(f"msg_{agent.agent}{n}", 10 * n + 1)
+    rows = [row for pair in zip(*(agent.rows for agent in agents), strict=True) for row in pair]
+    analysis, _ = analysed([write([{k: v for k, v in row.items() if k != "agentId"} for row in rows])])
+    assert [len(c.calls) for c in analysis.conversations] == [3, 3]
+
+
 def test_compaction_goes_on_with_the_conversation(write: Write) -> None:
     rows = session(8, base=150_000)
     rows._parent = None
@@ -458,6 +503,57 @@ def test_a_row_that_is_still_being_written_is_named(write: Write) -> None:
     analysis, skipped = analysed([path])
     assert len(analysis.readings) == 1
     assert [s.where for s in skipped] == [f"{path}:4"]
+
+
+# ---- what else stands in one stream
+
+OTHERS: dict[str, tuple[str, list[Any]]] = {
+    "otlp": ("otlp-json", [{"resourceSpans": [{"scopeSpans": [{"spans": [
+        {"traceId": "ab" * 16, "spanId": "cd" * 8, "name": "chat", "startTimeUnixNano": "1", "endTimeUnixNano": "2"},
+    ]}]}]}]),
+    "raw": ("raw-requests", [{"request": {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi!"}]}}]),
+    "codex": ("codex", rows_of("codex-nocontent")),
+    "claude": ("claude-code", rows_of("claude-code-content-proto")),
+    "gemini": ("gemini-cli", rows_of("gemini-cli-nocontent")),
+    "opencode": ("opencode", [{"type": "step_finish", "sessionID": "ses_1", "timestamp": 1, "part": {
+        "type": "step-finish", "messageID": "msg_1", "tokens": {"input": 1, "output": 1}}}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("second", OTHERS)
+@pytest.mark.parametrize("first", OTHERS)
+def test_what_follows_a_session_is_read_by_its_own_format(first: str, second: str, write: Write) -> None:
+    def counted(*parts: str) -> tuple[dict[str, int], list[Skipped]]:
+        found, skipped = dict[str, int](), list[Skipped]()
+        for batch in read([write([row for part in parts for row in OTHERS[part][1]])]):
+            found[batch.format] = found.get(batch.format, 0) + len(batch.spans)
+            skipped += batch.skipped
+        return found, skipped
+
+    if first != second:
+        assert counted(first, second) == ({**counted(first)[0], **counted(second)[0]}, [])
+
+
+@pytest.mark.parametrize("case", ["claude-code-content-proto", "gemini-cli-nocontent", "codex-nocontent"])
+def test_what_is_no_row_of_a_session_and_of_no_format_is_named(case: str, write: Write) -> None:
+    path = write([*rows_of(case), {"some": "thing"}, {"level": "info", "msg": "?"}])
+    last = len(rows_of(case))
+    _, skipped = analysed([path])
+    assert [s.where for s in skipped] == [f"{path}:{last + 1}", f"{path}:{last + 2}"]
+    assert {s.why for s in skipped} <= {"no row of a session", "no row of a rollout"}
+
+
+def test_rows_of_types_that_are_not_known_are_passed_over_quietly(write: Write) -> None:
+    new = [
+        {"type": "summary", "summary": "…", "leafUuid": "u"},
+        {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}, "isSnapshotUpdate": False},
+        {"type": "queue-operation", "operation": "enqueue", "timestamp": stamp(1), "sessionId": "s1"},
+        {"type": "yet-to-come", "sessionId": "s1", "request": {"model": "m", "messages": [{"role": "user"}]}},
+        {"type": "also-to-come", "anything": {}},
+    ]
+    analysis, skipped = analysed([write([*session(2).rows, *new, *session(3).rows[4:]])])
+    assert [r.relation for r in analysis.readings] == ["new", "continues", "continues"]
+    assert skipped == []
 
 
 # ---- how full, how soon

@@ -55,6 +55,10 @@ def test_what_does_not_tell_its_meaning(usage: Any) -> None:
     assert read_usage(usage) is None
 
 
-@pytest.mark.parametrize("count", [None, True, "30", float("nan"), float("inf"), {}])
+@pytest.mark.parametrize("count", [None, True, "30", 1.5, float("nan"), float("inf"), {}])
 def test_counts_that_are_none(count: Any) -> None:
     assert read_usage({"prompt_tokens": count}) == UsageClaim(semantics="inclusive")
+
+
+def test_a_count_is_a_whole_number_however_it_is_written() -> None:
+    assert read_usage({"prompt_tokens": 1500.0}) == UsageClaim(input=1500, semantics="inclusive")

@@ -6,7 +6,8 @@ Modules are imported when their command is run, and heavy ones only where they a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -44,7 +45,24 @@ class Failure(click.ClickException):
     exit_code = 2
 
 
+@contextmanager
+def _made_visible() -> Iterator[None]:
+    """What a path or a value holds commands no terminal, whatever error it is quoted in."""
+    try:
+        yield
+    except click.ClickException as error:
+        from otel_ctx.outputs.escape import escape
+
+        told = vars(error)
+        told |= {name: escape(told[name]) for name in ("message", "ui_filename") if name in told}
+        raise
+
+
 class Commands(click.Group):
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        with _made_visible():
+            return super().make_context(*args, **more)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -72,7 +90,8 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _made_visible():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except (click.Abort, KeyboardInterrupt):

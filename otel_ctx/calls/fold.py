@@ -138,10 +138,10 @@ def fold(
 
 
 def by_start(call: Call) -> tuple[int, int, int, str, tuple[int, ...], str]:
-    """Where times are equal or not known, records of a log in their order, and of spans the shorter history first: the
+    """Where times are equal or not known, records of a log in their order, and of others the shorter history first: the
     longer one may go on from it, never the other way round."""
     source, _, record = call.id.rpartition(":")
-    length = call.prompt.messages.length if call.record == "span" else 0
+    length = call.prompt.messages.length if call.record != "request" else 0
     return call.start_unix_nano, call.end_unix_nano, length, source, _numbers(record), record
 
 

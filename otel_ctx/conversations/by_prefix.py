@@ -11,6 +11,7 @@ from otel_ctx.conversations.compare import (
     continues_or_forks,
     other_hint,
     same_hint,
+    same_session,
     same_setup,
 )
 from otel_ctx.conversations.memory import End, Memory
@@ -26,11 +27,10 @@ def by_prefix(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | 
         if not key or key == chain.key:
             continue  # nothing but a system prompt stands before this place; or nothing comes after it
         answered = memory.by_answer.get((key, following.digest)) if following is not None else []
-        fits = [
-            e
-            for e in answered or memory.by_key.get(key)
-            if before(e.call, call) and not _foreign(e.call, call, following)
-        ]
+        known = answered or memory.by_key.get(key)
+        fits = [e for e in known if before(e.call, call) and not _foreign(e.call, call, following)]
+        # what is said again had been answered, whatever the clocks say
+        fits = fits or [e for e in answered if same_session(e.call, call)]
         if not fits:
             continue
         best = fits[0] if len(fits) == 1 else max(fits, key=lambda e: _score(e, call, following))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 
-from otel_ctx.conversations.memory import End
+from otel_ctx.conversations.memory import End, groups
 from otel_ctx.model import KIND_INDEX, Call, Chain, Prompt, Relation, Segment
 from otel_ctx.parts.texts import in_common, phrases_in_common
 
@@ -37,6 +37,11 @@ def other_hint(a: Call, b: Call) -> bool:
     return (
         bool(a.conversation_hint) and bool(b.conversation_hint) and a.conversation_hint != b.conversation_hint
     )
+
+
+def same_session(a: Call, b: Call) -> bool:
+    """Told to be of one session, or else of one trace."""
+    return not other_hint(a, b) and not set(groups(a)).isdisjoint(groups(b))
 
 
 def continues_or_forks(end: End, call: Call, text: Text) -> Relation:

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from otel_ctx.dialects import semconv
-from otel_ctx.dialects.fields import number, of_record, text
+from otel_ctx.dialects.fields import milliseconds, number, of_record, text
 from otel_ctx.model import LogRecord, Raw, Span, Telling, UsageClaim
 from otel_ctx.parts import mapping, read_usage, structure
 
 _CALL, _INTERACTION = "llm_request", "interaction"
 _SEQUENCE = "event.sequence"  # on each of its events
-_MILLISECOND = 1_000_000
 _SUMS_UP = "compact"
 _CONVERSES = ("sdk", "repl_main_thread", _SUMS_UP, "agent")  # query sources whose prompt is the conversation
 _NEW = re.compile(r"(?:\A|\n\n---\n\n)\[(USER|TOOL RESULT: ([^\]\n]*))\]\n")
@@ -126,7 +125,7 @@ def read_log(record: LogRecord) -> Telling | None:
 
 def _request(record: LogRecord) -> Telling:
     a = record.attributes
-    took = (number(a, "duration_ms") or 0) * _MILLISECOND
+    took = milliseconds(a, "duration_ms")
     return _telling(
         record,
         "content",

@@ -41,7 +41,7 @@ _LARGEST = 2**63 - 1  # OTLP's integers; more than that is no count of anything
 
 
 def number(attributes: Mapping[str, Any], *keys: str) -> int | None:
-    """The first of ``keys`` that holds a number (or the text of one), as an int; None where none does."""
+    """The first of ``keys`` that holds a whole number (or the text of one); None where none does."""
     for key in keys:
         value = attributes.get(key)
         if value is None or isinstance(value, bool):
@@ -50,9 +50,15 @@ def number(attributes: Mapping[str, Any], *keys: str) -> int | None:
             found = int(value)
         except (TypeError, ValueError, OverflowError):
             continue
-        if abs(found) <= _LARGEST:
+        if abs(found) <= _LARGEST and (found == value or not isinstance(value, float)):
             return found
     return None
+
+
+def milliseconds(attributes: Mapping[str, Any], key: str) -> int:
+    """A duration in ns; 0 where none is told."""
+    told = (amount(attributes, key) or 0) * 1_000_000
+    return int(told) if abs(told) <= _LARGEST else 0
 
 
 def first(attributes: Mapping[str, Any], *keys: str) -> Any:

@@ -6,12 +6,11 @@ switched off. The record of a response names no span: it belongs to the request 
 
 from __future__ import annotations
 
-from otel_ctx.dialects.fields import number, of_record, text
+from otel_ctx.dialects.fields import milliseconds, number, of_record, text
 from otel_ctx.model import LogRecord, Raw, Reason, Telling, UsageClaim
 from otel_ctx.parts import mapping, unpack
 
 _REQUEST, _RESPONSE, _FAILURE = "gemini_cli.api_request", "gemini_cli.api_response", "gemini_cli.api_error"
-_MILLISECOND = 1_000_000
 
 
 def read_log(record: LogRecord) -> Telling | None:
@@ -31,7 +30,7 @@ def read_log(record: LogRecord) -> Telling | None:
     return of_record(
         record,
         "gemini_cli",
-        start_unix_nano=ended - (number(a, "duration_ms") or 0) * _MILLISECOND,
+        start_unix_nano=ended - milliseconds(a, "duration_ms"),
         operation="chat",
         provider="gcp.gemini",
         request_model=text(a, "model"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import io
-import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -334,7 +333,7 @@ def _json_records(
 ) -> Iterator[tuple[str, Records]]:
     """``text``: the stream begins as text, and not as JSON."""
     unread = Unread(where, skipped)
-    documents = jsontext.documents(stream)
+    documents = _Documents(jsontext.documents(stream))
     for document in documents:
         if document.problem:
             foreign = text or document.problem == jsontext.NOT_JSON
@@ -346,11 +345,11 @@ def _json_records(
         known = _stream_format(value, forced)
         if known is not None:
             unread.end()
-            rest = itertools.chain((document,), documents)
+            documents.put_back(document)
             del document, value
-            for records in known.read(_items(rest, where, skipped, known), where, skipped):
+            for records in known.read(_items(documents, where, skipped, known, forced), where, skipped):
                 yield known.name, records
-            return
+            continue
         first, last, note, alone = document.first, document.last, document.note, document.alone
         del document
         place = where if alone else f"{where}:{first}"
@@ -386,15 +385,36 @@ def _inside(item: Any, claimed: Format | None) -> list[Any]:
     return item if isinstance(item, list) else []
 
 
+class _Documents:
+    """Documents of which the last may be put back."""
+
+    def __init__(self, documents: Iterator[jsontext.Document]) -> None:
+        self._documents = documents
+        self._back: list[jsontext.Document] = []
+
+    def __iter__(self) -> Iterator[jsontext.Document]:
+        return self
+
+    def __next__(self) -> jsontext.Document:
+        return self._back.pop() if self._back else next(self._documents)
+
+    def put_back(self, document: jsontext.Document) -> None:
+        self._back.append(document)
+
+
 def _items(
-    documents: Iterator[jsontext.Document], where: str, skipped: list[Skipped], known: StreamFormat
+    documents: _Documents, where: str, skipped: list[Skipped], known: StreamFormat, forced: Format | None
 ) -> Iterator[Item]:
-    """The values of documents that belong together. No two have one number: those that begin on one line are counted."""
+    """The values of documents that belong together: up to the first that is of another format. No two have one number: those
+    that begin on one line are counted."""
     unread = Unread(where, skipped)
     line = count = 0
     for document in documents:
         first, last, value, problem, note, alone, *_ = document
         problem = problem or (jsontext.flaw(document) if known.strict else "")
+        if not problem and forced is None and _is_anothers(value, known):
+            documents.put_back(document)
+            break
         del document
         if problem:
             unread.add(first, last, problem, alone=alone)
@@ -424,7 +444,7 @@ def _items(
 
 
 def _stream_format(value: Any, forced: Format | None) -> StreamFormat | None:
-    """The format of a whole stream that begins with ``value``, or with a list of such."""
+    """The format of a stream that begins with ``value``, or with a list of such."""
     if forced is not None:
         return forced if isinstance(forced, StreamFormat) else None
     whole, known = value, _claimed(value, None)
@@ -433,6 +453,20 @@ def _stream_format(value: Any, forced: Format | None) -> StreamFormat | None:
         known = _claimed(value, None)
     opens = isinstance(known, StreamFormat) and (value is whole or known.opens(whole) is not None)
     return known if isinstance(known, StreamFormat) and opens else None
+
+
+def _is_anothers(value: Any, known: StreamFormat) -> bool:
+    """Does it belong to another format than the stream that it stands in?"""
+    if isinstance(value, list):
+        value = _known_by(value)
+    return not (known.owns or known.claims)(value) and _claimed(value, None) not in (None, known)
+
+
+def _known_by(value: Any) -> Any:
+    """What tells whose it is: of a list that nobody claims as a whole, its first document."""
+    if isinstance(value, list) and _claimed(value, None) is None:
+        return next((v for v in value if isinstance(v, dict)), None)
+    return value
 
 
 def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | Wrapping | None:

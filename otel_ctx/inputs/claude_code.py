@@ -49,6 +49,7 @@ class _Message:
     agent: str
     parent: str  # the row before it
     request: str  # its entry in the journal
+    after: _Message | None  # the answer before it
     model: str = ""
     usage: Any = None
     diagnostics: Any = None
@@ -59,6 +60,14 @@ class _Message:
     named: bool = False  # a later request names it by its hash
 
     @property
+    def sent(self) -> int:
+        """A tool may have answered before the last block of what asked for it came; the next request waits for both."""
+        after = self.after
+        if not self.start or after is None or after.agent != self.agent:
+            return self.start
+        return max(self.start, after.end)
+
+    @property
     def spoken(self) -> Json:
         return {"role": "assistant", "content": self.content}
 
@@ -66,14 +75,16 @@ class _Message:
 @dataclass(frozen=True, slots=True)
 class _Row:
     parent: str
+    root: str  # the row that its chain begins with
     message: Any  # what a user or a tool said
     answer: _Message | None
+    answered: _Message | None  # the last answer up to here
     time: int
 
 
 def claims(value: Any) -> bool:
     """A row of a session. Of the first rows of a file not all have an id of their own."""
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+    if not _is_row(value):
         return False
     session = value.get("sessionId") or value.get("session_id")
     if isinstance(session, str):
@@ -81,9 +92,20 @@ def claims(value: Any) -> bool:
     return "leafUuid" in value or "isSnapshotUpdate" in value or isinstance(value.get("isSidechain"), bool)
 
 
+def owns(value: Any) -> bool:
+    """Rows come in many types, and in more with each version."""
+    return claims(value) or (
+        _is_row(value) and isinstance(value.get("sessionId") or value.get("session_id"), str)
+    )
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
+
+
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
     """A call for each answer, when all is read."""
-    return told_at_the_end(_Session(source), items, source, skipped)
+    return told_at_the_end(_Session(source), items, source, skipped, _is_row)
 
 
 class _Session:
@@ -148,6 +170,7 @@ class _Session:
                 agent=agent,
                 parent=_text(row, "parentUuid"),
                 request=_text(row, "requestRef"),
+                after=above.answered if above is not None else None,
                 compacted=(session, agent) in self._compacted,
             )
             message.start = self._journal.sent(message.request) or (above.time if above is not None else 0)
@@ -170,7 +193,10 @@ class _Session:
         uuid = _text(row, "uuid")
         if uuid:
             parent = _text(row, "parentUuid")
-            self._rows[uuid] = _Row(parent, spoken, answer, nanoseconds(row.get("timestamp")))
+            above = self._rows.get(parent)
+            answered = answer or (above.answered if above is not None else None)
+            time = nanoseconds(row.get("timestamp"))
+            self._rows[uuid] = _Row(parent, self._root(row), spoken, answer, answered, time)
 
     def _thread(self, row: Json) -> tuple[str, str]:
         """(session, agent): whose row it is, "" for the main agent. A row of a copy names the session that it is from."""
@@ -185,12 +211,8 @@ class _Session:
 
     def _root(self, row: Json) -> str:
         """The row that a chain begins with: all that told one sub-agent from another before they had ids."""
-        uuid, parent = _text(row, "uuid"), _text(row, "parentUuid")
-        seen: set[str] = set()
-        while parent in self._rows and parent not in seen:
-            seen.add(parent)
-            uuid, parent = parent, self._rows[parent].parent
-        return uuid
+        above = self._rows.get(_text(row, "parentUuid"))
+        return above.root if above is not None else _text(row, "uuid")
 
     # ---- prompts
 
@@ -200,7 +222,7 @@ class _Session:
             message.session,
             message.id,
             message.where,
-            message.start,
+            message.sent,
             message.end,
             message.agent or message.session,
             dialect=NAME,
@@ -273,4 +295,4 @@ def _text(row: Json, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-FORMAT = StreamFormat(NAME, claims, read)
+FORMAT = StreamFormat(NAME, claims, read, owns=owns)

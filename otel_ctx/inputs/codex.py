@@ -31,8 +31,14 @@ Json = Mapping[str, Any]
 
 
 def claims(value: Any) -> bool:
+    return owns(value) and value["type"] in _ROWS
+
+
+def owns(value: Any) -> bool:
     return (
-        isinstance(value, dict) and isinstance(value.get("payload"), dict) and _text(value, "type") in _ROWS
+        isinstance(value, dict)
+        and isinstance(value.get("payload"), dict)
+        and isinstance(value.get("type"), str)
     )
 
 
@@ -172,4 +178,4 @@ def _text(row: Json, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-FORMAT = StreamFormat(NAME, claims, read)
+FORMAT = StreamFormat(NAME, claims, read, owns=owns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -45,11 +45,15 @@ class Session(Protocol):
 
 
 def told_at_the_end(
-    session: Session, items: Iterator[Item], source: str, skipped: list[Skipped]
+    session: Session,
+    items: Iterator[Item],
+    source: str,
+    skipped: list[Skipped],
+    is_row: Callable[[Any], bool],
 ) -> Iterator[Records]:
     """As ``told``, when all rows have been taken: the last ones of an answer may come late."""
     for item in items:
-        if isinstance(item.value, dict):
+        if is_row(item.value):
             session.take(item.value, item.where)
         else:
             skipped.append(Skipped(item.where, "no row of a session"))

@@ -25,8 +25,16 @@ def claims(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("sessionId"), str) and "projectHash" in value
 
 
+def owns(value: Any) -> bool:
+    """A session, a message of it, or what changes it (``$set``)."""
+    if not isinstance(value, dict):
+        return False
+    message = isinstance(value.get("id"), str) and isinstance(value.get("type"), str)
+    return message or claims(value) or any(key.startswith("$") for key in value)
+
+
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
-    return told_at_the_end(_Session(source), items, source, skipped)
+    return told_at_the_end(_Session(source), items, source, skipped, owns)
 
 
 class _Session:
@@ -136,4 +144,4 @@ def _usage(tokens: Json) -> dict[str, Any]:
     }
 
 
-FORMAT = StreamFormat(NAME, claims, read)
+FORMAT = StreamFormat(NAME, claims, read, owns=owns)

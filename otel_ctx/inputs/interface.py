@@ -75,15 +75,17 @@ def in_list(value: Any) -> list[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class StreamFormat:
-    """``claims(value)`` looks at the keys of one value; that value and all that follow it in the stream are
+    """``claims(value)`` looks at the keys of one value; that value and those that follow it in the stream are
     ``read(items, source, skipped)``, which appends to ``skipped`` what it cannot read. ``opens(value)``: the values that
-    lie in one, None where it is read itself. ``strict``: a document that was damaged or is ambiguous is passed over, not
-    repaired."""
+    lie in one, None where it is read itself. A value that another format claims ends the stream, unless this one ``owns`` it
+    (None: claims it): not all rows of a session look like its first ones. ``strict``: a document that was damaged or is
+    ambiguous is passed over, not repaired."""
 
     name: str
     claims: Callable[[Any], bool]
     read: Callable[[Iterator[Item], str, list[Skipped]], Iterator[Records]]
     opens: Callable[[Any], list[Any] | None] = in_list
+    owns: Callable[[Any], bool] | None = None
     strict: bool = False
 
 

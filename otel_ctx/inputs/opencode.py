@@ -32,6 +32,10 @@ def claims(value: Any) -> bool:
     return isinstance(value.get("part"), dict) or value.get("role") in ("user", "assistant")
 
 
+def owns(value: Any) -> bool:
+    return claims(value) or (isinstance(value, dict) and isinstance(value.get("sessionID"), str))
+
+
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
     return told(_spans(items, skipped), source)
 
@@ -60,6 +64,8 @@ def _spans(items: Iterator[Item], skipped: list[Skipped]) -> Iterator[Span]:
             yield from _exported(value["messages"], item.where)
         elif value.get("role") == "assistant":
             yield from _call(value, item.where)
+        elif not owns(value):
+            skipped.append(Skipped(item.where, "no event of a session"))
 
 
 def _exported(messages: list[Any], where: str) -> Iterator[Span]:
@@ -153,4 +159,4 @@ def _text(row: Json, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-FORMAT = StreamFormat(NAME, claims, read)
+FORMAT = StreamFormat(NAME, claims, read, owns=owns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
@@ -13,7 +13,12 @@ from otel_ctx.inputs.interface import BUFFER, LONGEST, OVERLONG, Envelope, Inner
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_ROWS = 64  # that are unfolded at once: one can hold a long prompt
+_ROWS = 64  # that are read at once: one can hold a long prompt
+_AT_ONCE = 1 << 24  # bytes of rows that are unfolded at once
+_MODEST = 1 << 26  # bytes that any file may unfold to; beyond that it is a question of ratio, as with zstd
+_RATIO = 10_000
+_VALUE = 8  # bytes of a value in a list, however short it is written
+_TEXTS = ("STRING", "NONE", "JSON", "ENUM")  # kinds of byte arrays
 
 
 def _open(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Inner]:
@@ -29,27 +34,72 @@ def _open(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Inne
             skipped.append(Skipped(where, f"a table in a pipe, {OVERLONG}"))
             return
         stream = io.BytesIO(data)
+    most = max(_MODEST, _RATIO * stream.seek(0, io.SEEK_END))
+    stream.seek(0)
     try:
-        table = parquet.ParquetFile(stream)
-        groups = [table.metadata.row_group(i).total_byte_size for i in range(table.num_row_groups)]
+        found = parquet.ParquetFile(stream)
+        groups = [found.metadata.row_group(i) for i in range(found.num_row_groups)]
+        table = parquet.ParquetFile(stream, read_dictionary=_texts(found.schema, groups))
     except (pa.ArrowException, OSError, ValueError) as error:
         skipped.append(Skipped(where, f"no parquet that can be read ({type(error).__name__})"))
         return
-    readable = [i for i, size in enumerate(groups) if size <= LONGEST]
-    if len(readable) < len(groups):
-        skipped.append(Skipped(where, f"{len(groups) - len(readable)} row groups {OVERLONG}"))
-    rows = table.iter_batches(_ROWS, row_groups=readable, use_threads=False)
-    yield Inner(where, io.BufferedReader(_Lines(rows, pa.ArrowException, where, skipped), BUFFER))
+    rows, first = list[tuple[int, Any]](), 1
+    for number, group in enumerate(groups):
+        size = _size_of(group)
+        if size > min(LONGEST, most):
+            why = OVERLONG if size > LONGEST else _bomb()
+            skipped.append(Skipped(f"{where}, row group {number + 1}", why))
+        else:
+            rows.append((first, table.iter_batches(_at_once(group), row_groups=[number], use_threads=False)))
+        first += group.num_rows
+    lines = _Lines(rows, most, pa.ArrowException, where, skipped)
+    yield Inner(where, io.BufferedReader(lines, BUFFER))
+
+
+def _size_of(group: Any) -> int:
+    """Bytes of a row group in memory, texts that are written once and stand in several rows counted once."""
+    columns = [group.column(i) for i in range(group.num_columns)]
+    listed: int = sum(c.num_values - group.num_rows for c in columns)
+    return max(int(group.total_byte_size), _VALUE * listed)
+
+
+def _texts(schema: Any, groups: list[Any]) -> list[str]:
+    """The columns of which each text is held once, however many rows it stands in."""
+    columns = enumerate(map(schema.column, range(len(schema))))
+    texts = [
+        (i, c.path) for i, c in columns if c.physical_type == "BYTE_ARRAY" and c.logical_type.type in _TEXTS
+    ]
+    return [path for i, path in texts if not any(_is_folded(group.column(i)) for group in groups)]
+
+
+def _at_once(group: Any) -> int:
+    return 1 if any(_is_folded(group.column(i)) for i in range(group.num_columns)) else _ROWS
+
+
+def _is_folded(column: Any) -> bool:
+    """Are texts written by their lengths, or by what they have in common with those before? Each is made anew then."""
+    return any(encoding.endswith("BYTE_ARRAY") for encoding in column.encodings)
+
+
+def _bomb() -> str:
+    return f"it unfolds to more than {_RATIO} times the size of the file"
 
 
 class _Lines(io.RawIOBase):
-    """The rows as lines of JSON. Damage is noted and ends them."""
+    """The rows as lines of JSON, up to ``most`` bytes; ``groups``: the number of the first row of each, and its batches.
+    Damage is noted and ends them."""
 
     def __init__(
-        self, batches: Iterator[Any], damage: type[Exception], where: str, skipped: list[Skipped]
+        self,
+        groups: list[tuple[int, Iterator[Any]]],
+        most: int,
+        damage: type[Exception],
+        where: str,
+        skipped: list[Skipped],
     ) -> None:
-        self._batches, self._damage, self._where, self._skipped = batches, damage, where, skipped
-        self._rest = b""
+        self._most, self._damage, self._where, self._skipped = most, damage, where, skipped
+        self._lines = self._every(groups)
+        self._rest = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -57,20 +107,75 @@ class _Lines(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         if not self._rest:
-            self._rest = self._next()
-        data, self._rest = self._rest[: len(view)], self._rest[len(view) :]
-        view[: len(data)] = data
-        return len(data)
+            self._rest = memoryview(self._next())
+        size = min(len(view), len(self._rest))
+        view[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
     def _next(self) -> bytes:
         try:
-            batch = next(self._batches, None)
-            return b"".join(map(_line, _rows(batch))) if batch is not None else b""
+            return next(self._lines, b"")
         except (self._damage, OSError, ValueError, TypeError) as error:
-            self._batches = iter(())
             why = f"the table is damaged ({type(error).__name__}): only what comes before that was read"
             self._skipped.append(Skipped(self._where, why))
             return b""
+
+    def _every(self, groups: list[tuple[int, Iterator[Any]]]) -> Iterator[bytes]:
+        unfolded = 0
+        for first, batches in groups:
+            for row, part, size in _in_parts(first, batches):
+                place = f"{self._where}, row {row}"
+                if size > LONGEST:
+                    self._skipped.append(Skipped(place, OVERLONG))
+                    continue
+                unfolded += size
+                if unfolded > self._most:
+                    why = f"{_bomb()}: only what comes before that was read"
+                    self._skipped.append(Skipped(place, why))
+                    return
+                yield from map(_line, _rows(part))
+
+
+def _in_parts(first: int, batches: Iterator[Any]) -> Iterator[tuple[int, Any, int]]:
+    """(number of its first row, part, what it unfolds to): as much as is unfolded at once, one row at least."""
+    for batch in batches:
+        parts = [batch]
+        while parts:
+            part = parts.pop()
+            half, size = part.num_rows // 2, _bytes_of(part.columns)
+            if half and size > _AT_ONCE:
+                parts += (part.slice(half), part.slice(0, half))
+            else:
+                yield first, part, size
+                first += part.num_rows
+
+
+def _bytes_of(columns: Iterable[Any]) -> int:
+    """What they unfold to."""
+    import pyarrow as pa
+
+    size = 0
+    for column in columns:
+        if pa.types.is_dictionary(column.type):
+            size += sum(map(_lengths(column.dictionary), column.indices.drop_null().to_pylist()))
+        elif pa.types.is_struct(column.type):
+            size += _bytes_of(column.flatten())
+        elif pa.types.is_nested(column.type):
+            size += _bytes_of([column.flatten()])
+        else:
+            size += column.nbytes
+    return size
+
+
+def _lengths(texts: Any) -> Callable[[int], int]:
+    """How long each of ``texts`` is: by their places, none is made for it."""
+    import pyarrow as pa
+
+    large = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
+    if not (large or pa.types.is_string(texts.type) or pa.types.is_binary(texts.type)):
+        return lambda _: _VALUE
+    places = memoryview(texts.buffers()[1] or b"").cast("q" if large else "i")
+    return lambda i: places[texts.offset + i + 1] - places[texts.offset + i]
 
 
 def _rows(batch: Any) -> Iterator[dict[str, Any]]:
@@ -78,7 +183,11 @@ def _rows(batch: Any) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
 
     columns = [
-        column.cast(pa.timestamp("ns")).cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        column.dictionary_decode()
+        if pa.types.is_dictionary(column.type)
+        else column.cast(pa.timestamp("ns")).cast(pa.int64())
+        if pa.types.is_timestamp(column.type)
+        else column
         for column in batch.columns
     ]
     names = batch.schema.names

@@ -222,4 +222,4 @@ def _session(around: list[Json]) -> str | None:
     return None
 
 
-FORMAT = StreamFormat(NAME, claims, read, opened, strict=True)
+FORMAT = StreamFormat(NAME, claims, read, opens=opened, strict=True)

@@ -174,6 +174,8 @@ def _count(usage: Mapping[str, Any], *keys: str) -> int | None:
                 count = int(value)
             except (ValueError, OverflowError):  # NaN, Infinity
                 continue
-            if abs(count) < 2**63:  # OTLP's integers; more than that is no count of anything
+            if (
+                count == value and abs(count) < 2**63
+            ):  # OTLP's integers; more than that is no count of anything
                 return count
     return None

@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from otel_ctx.model import Analysis
+from otel_ctx.outputs.escape import escape as visible
 from otel_ctx.outputs.html.data import Bounds, page
 from otel_ctx.outputs.report import Inputs, dumps
 
@@ -45,7 +46,7 @@ def _parts(analysis: Analysis, inputs: Inputs, redact: bool, title: str, bounds:
         "form-action 'none'; require-trusted-types-for 'script'"
     )
     named = f"{title} – otelctx" if title else "otelctx report"
-    told = {"policy": policy, "style": style, "title": escape(named)}
+    told = {"policy": policy, "style": style, "title": escape(visible(named))}
     yield _FIELD.sub(lambda field: told[field[1]], head).encode("utf-8", "backslashreplace")
     yield _block("index", data.index)
     for i, conversation in enumerate(data.conversations):
