@@ -1311,3 +1311,27 @@ def test_the_newest_items_are_kept() -> None:
     assert filled is not None
     assert [item["type"] for item in filled["input"]] == ["item_reference", "message"]
     assert asked["input"][1]["type"] == "item_reference", "the record is as it was"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            '{"model": "m", "messages": [{"role": "user", "content": "a"}], "messages": []}',
+            "a key that an object has",
+        ),
+        (
+            '{"model": "m", "messages": [{"role": "user", "content": "a"}], "temperature": NaN}',
+            "a number that JSON does",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["body", "request"])
+def test_a_request_in_a_string_is_repaired_no_more_than_a_bare_one(
+    name: str, body: str, why: str, analyse: Any
+) -> None:
+    analysis, skipped = analyse(log=lines({name: body}, {name: json.dumps(CHAT)}))
+    assert [c.id for c in calls(analysis)] == ["log:2"]
+    (one,) = skipped
+    assert one.where == "log:1"
+    assert one.why.startswith(f"its request is JSON with {why}")

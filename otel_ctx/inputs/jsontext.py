@@ -107,6 +107,15 @@ def flaw(document: Document) -> str:
     return TWICE if document.data and _strings.sub(b"", document.data).count(b":") > keys else ""
 
 
+def flaw_of(text: str) -> str:
+    """The same of JSON in a string; "" also where it is none."""
+    data = text.encode(errors="replace")
+    parsed = _parse(data)
+    if parsed.problem or len(parsed.values) != 1:
+        return ""
+    return flaw(Document(1, 1, parsed.values[0], note=parsed.note, data=data, odd=parsed.odd))
+
+
 def _extent(value: Any) -> tuple[int, int]:
     """How many keys its objects have, and how deep they are nested."""
     keys = depth = 0

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from otel_ctx.inputs import jsontext
 from otel_ctx.parts import is_message, mapping, stream_events, structure
 from otel_ctx.rules import load
 
@@ -79,6 +80,8 @@ def find(record: Json, *, told: bool = False) -> Found:
     body, around = bodies[0] if bodies else (None, [record])
     if body is None and has_damaged_request(record):
         raise UnusableError("its request is damaged: JSON that was cut or is broken")
+    if flaw := _flaw(around):
+        raise UnusableError(f"its request is {flaw}")
     answer, status, damaged = _answer(around, body)
     if body is None and answer is None and not told:
         if damaged:
@@ -103,6 +106,13 @@ def has_damaged_request(record: Json) -> bool:
     """Is a request there as JSON in a string that was cut or broken?"""
     said = (record.get(key) for key in _REQUESTS)
     return any(isinstance(v, str) and _is_damaged(v, _BEGINS_AS_REQUEST) for v in said)
+
+
+def _flaw(around: list[Json]) -> str:
+    """Why a request that is JSON in a string is ambiguous; "" where it is not."""
+    said = (level.get(key) for level in around for key in _REQUESTS)
+    written = (v for v in said if isinstance(v, str) and v.lstrip()[:1] == "{")
+    return next((flaw for v in written if (flaw := jsontext.flaw_of(v))), "")
 
 
 # ---- the request
