@@ -1317,7 +1317,7 @@ def test_the_newest_items_are_kept() -> None:
     ("body", "why"),
     [
         (
-            '{"model": "m", "messages": [{"role": "user", "content": "a"}], "messages": []}',
+            '{"model": "m", "messages": [{"role": "user", "content": "a"}], "model": "n"}',
             "a key that an object has",
         ),
         (
