@@ -332,6 +332,26 @@ def test_an_id_that_one_library_tells_of_several_prompts_proves_nothing() -> Non
         assert [len({s.digest for s in c.prompt}) for c in told] == [1, 1]
 
 
+@pytest.mark.parametrize("step", [0, 0.5, 2])
+@pytest.mark.parametrize("traces", [(1, 1, 1), (1, 2, 3)])
+def test_an_id_that_one_library_tells_again_and_again_joins_none_of_its_calls(
+    step: float, traces: tuple[int, ...]
+) -> None:
+    spans = [
+        span(
+            n,
+            trace=trace,
+            at=n * step,
+            messages=[said("user", "poll")],
+            tokens=(9, 2),
+            **{"gen_ai.response.id": "x"},
+        )
+        for n, trace in enumerate(traces, 1)
+    ]
+    for order in in_any_order(spans):
+        assert len(calls(order)) == 3
+
+
 # ---- two instrumentations, each with traces of its own
 
 

@@ -269,6 +269,38 @@ def test_an_id_that_comes_back_with_other_prompts_or_numbers_proves_nothing(tmp_
     assert len(together([], [log[0], log[2]], [record(55, "Hi", id_="x")], tmp_path=tmp_path)) == 3
 
 
+@pytest.mark.parametrize("step", [0, 1, 15])
+def test_of_one_log_each_record_is_a_request_whatever_its_id(step: int, tmp_path: Path) -> None:
+    log = [record(n * step, "Hi", id_="x") for n in range(4)]
+    assert len(together([], log, tmp_path=tmp_path)) == 4
+    assert len(together([], log[:2], tmp_path=tmp_path)) == 2
+    timeless = [{k: v for k, v in r.items() if k != "timestamp"} for r in log]
+    assert len(together([], timeless, tmp_path=tmp_path)) == 4
+    others = [log[0], record(step, "Hi", id_="x", tokens=600)]
+    assert len(together([], others, tmp_path=tmp_path)) == 2
+    assert len(together([], log, log, tmp_path=tmp_path)) == 4
+    spans = [traced(n, n * step + 0.2, "Hi", id_="x") for n in range(4)]
+    assert [len(c.spans) for c in together(spans, log, tmp_path=tmp_path)] == [2] * 4
+
+
+def test_an_exchange_is_logged_twice_where_its_ids_say_so(tmp_path: Path) -> None:
+    log = [record(n, word, id_=word) for n, word in enumerate(("Hi", "Hi", "You", "You"))]
+    for first, again in (log[:2], log[2:]):
+        again["timestamp"] = first["timestamp"]
+    assert len(together([], log, tmp_path=tmp_path)) == 2
+    for request_ids, expected in (("aabb", 2), ("abcd", 4)):
+        named = [{**r, "request_id": i} for r, i in zip(log, request_ids, strict=True)]
+        assert len(together([], named, tmp_path=tmp_path)) == expected
+    constant = [{**record(0, "Hi", id_="x"), "request_id": i} for i in "aabb"]
+    assert len(together([], constant, tmp_path=tmp_path)) == 2
+
+
+def test_a_span_whose_end_is_wrong_is_joined_with_its_line(tmp_path: Path) -> None:
+    for end in (0, 1):
+        span = replace(traced(1, 0, "Hi", id_="a"), end_unix_nano=end)
+        assert [len(c.spans) for c in together([span], [record(0, "Hi", id_="a")], tmp_path=tmp_path)] == [2]
+
+
 def without_id(*records: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**r, "response": {k: v for k, v in r["response"].items() if k != "id"}} for r in records]
 

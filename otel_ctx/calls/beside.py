@@ -28,8 +28,9 @@ def beside_spans(
 
 
 def apart(a: Telling, b: Telling) -> int:
-    """Nanoseconds between two spans, 0 where they overlap."""
-    return max(0, max(a.start_unix_nano, b.start_unix_nano) - min(a.end_unix_nano, b.end_unix_nano))
+    """Nanoseconds between two spans, 0 where they overlap. One whose end is not known, or wrong, ended when it began."""
+    ends = (max(t.start_unix_nano, t.end_unix_nano) for t in (a, b))
+    return max(0, max(a.start_unix_nano, b.start_unix_nano) - min(ends))
 
 
 def other_ids(a: Telling, b: Telling) -> bool:
