@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import permutations
 from typing import NamedTuple
 
 from otel_ctx.calls.answers import paired
@@ -16,6 +17,7 @@ from otel_ctx.rules import Rules
 from otel_ctx.usage import agree
 
 HIGHEST = 64  # spans that are looked at above one
+_AT_ONCE = 512  # spans of one library and one length of answer that are looked at beside one
 
 
 class Grouped(NamedTuple):
@@ -191,19 +193,15 @@ def _join_across_traces(
             by_output[output].append(t)
     partners: dict[str, set[str]] = defaultdict(set)
     for same in by_output.values():
-        if len({(t.telling.scope, t.telling.dialect) for t in same}) < 2:
-            continue
-        for i, a in enumerate(same):
-            for b in same[i + 1 :]:
-                if b.telling.start_unix_nano > a.telling.end_unix_nano + CLOSE_NS:
-                    break
-                x, y = find(a.id), find(b.id)
-                if (
-                    clothes[x].isdisjoint(clothes[y])  # of one scope two spans are two calls
-                    and _two_clothes(a, b)
-                    and agree(usage[a.id], usage[b.id])
-                    and not unlike(a, b)
-                ):
+        worn: dict[frozenset[tuple[str, str]], list[tuple[int, Told]]] = defaultdict(list)
+        for place, t in enumerate(same):
+            worn[frozenset(clothes[find(t.id)])].append((place, t))
+        for mine, theirs in permutations(worn, 2):
+            if not mine.isdisjoint(theirs):
+                continue  # of one scope two spans are two calls
+            for a, b in _in_time(worn[mine], worn[theirs]):
+                if _two_clothes(a, b) and agree(usage[a.id], usage[b.id]) and not unlike(a, b):
+                    x, y = find(a.id), find(b.id)
                     partners[x].add(y)
                     partners[y].add(x)
     for x, others in partners.items():
@@ -211,6 +209,18 @@ def _join_across_traces(
         if all(partners[y] | {y} == meant for y in others):
             for y in others:
                 join(x, y)
+
+
+def _in_time(mine: list[tuple[int, Told]], theirs: list[tuple[int, Told]]) -> Iterator[tuple[Told, Told]]:
+    """Each of ``mine`` with those of ``theirs`` that begin after it, and before it ends. Both in their order."""
+    first = 0
+    for place, a in mine:
+        while first < len(theirs) and theirs[first][0] < place:
+            first += 1
+        for _, b in theirs[first : first + _AT_ONCE]:
+            if b.telling.start_unix_nano > a.telling.end_unix_nano + CLOSE_NS:
+                break
+            yield a, b
 
 
 def _join_ends_of_streams(calls: list[Told], join: Callable[[str, str], None]) -> None:
