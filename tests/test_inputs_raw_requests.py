@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ctx import Analysis, Engine, InputError, read
+from otel_ctx.calls import groups
 from otel_ctx.dialects import exchange
 from otel_ctx.inputs import raw_bodies, raw_requests
 from otel_ctx.inputs.fields import nanoseconds
@@ -299,6 +300,48 @@ def test_a_span_whose_end_is_wrong_is_joined_with_its_line(tmp_path: Path) -> No
     for end in (0, 1):
         span = replace(traced(1, 0, "Hi", id_="a"), end_unix_nano=end)
         assert [len(c.spans) for c in together([span], [record(0, "Hi", id_="a")], tmp_path=tmp_path)] == [2]
+
+
+def test_records_of_one_log_are_not_looked_at_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+    monkeypatch.setattr(groups, "_two_clothes", lambda *_: looked_at.append(1))
+    for log in ([record(None, f"{n}") for n in range(50)], [record(0, f"{n}") for n in range(50)]):
+        assert len(together([traced(1, 0, "Other", tokens=9)], log, tmp_path=tmp_path)) == 51
+    assert len(looked_at) <= 100
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({}, [2]),
+        ({"session_id": "A", "trace_id": "7" * 32}, [2]),
+        ({"trace_id": "a gateway's"}, [2]),
+        ({"session_id": "B"}, [1, 1]),
+        ({"trace_id": "8" * 32}, [1, 1]),
+    ],
+)
+@pytest.mark.parametrize("prompt_told", [True, False])
+def test_a_line_of_another_conversation_or_trace_is_no_spans(
+    told: dict[str, str], expected: list[int], prompt_told: bool, tmp_path: Path
+) -> None:
+    span = traced(1, 0, "Hi")
+    attributes = {**span.attributes, "gen_ai.conversation.id": "A"}
+    if not prompt_told:
+        del attributes["gen_ai.input.messages"]
+    line = {**without_id(record(3, "Hi"))[0], **told}
+    joined = together([replace(span, attributes=attributes)], [line], tmp_path=tmp_path)
+    assert [len(c.spans) for c in joined] == expected
+
+
+@pytest.mark.parametrize("second", [0, None])
+@pytest.mark.parametrize("name", ["trace_id", "litellm_call_id", "request_id"])
+def test_requests_with_ids_of_their_own_are_no_copies(name: str, second: int | None, tmp_path: Path) -> None:
+    log = without_id(*(record(second, word) for word in ("Hi", "You", "There")))
+    one, two = ([{**r, name: f"{file}{n}"} for n, r in enumerate(log)] for file in "ab")
+    assert len(together([], one, two, tmp_path=tmp_path)) == 6
+    assert len(together([], one, one, tmp_path=tmp_path)) == 3
 
 
 def without_id(*records: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@ apart."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
@@ -15,6 +16,9 @@ from otel_ctx.usage import agree
 CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
 SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
 _SECOND_NS = 1_000_000_000  # many logs count in whole seconds
+_TRACE = re.compile(
+    "[0-9a-f]{32}"
+)  # as OpenTelemetry writes it: other tracers have others of the same request
 _LOOKED_AT = 64  # spans with the same prompt or numbers
 
 
@@ -50,6 +54,15 @@ def unlike(a: Told, b: Told) -> bool:
         return False
     mine, theirs = ({s.digest for s in t.messages if s.kind != "system"} for t in (a, b))
     return mine.isdisjoint(theirs)
+
+
+def _of_another(logged: Telling, span: Telling) -> bool:
+    """Does a log say that its request was of another conversation or trace than the span?"""
+    mine, theirs = logged.conversation_hint, span.conversation_hint
+    if mine and theirs and mine != theirs:
+        return True
+    traces = {value.lower() for name, value in logged.ids if name.lower().replace("_", "") == "traceid"}
+    return any(map(_TRACE.fullmatch, traces)) and span.trace_id.lower() not in traces
 
 
 def _accounted(calls: list[Told], usage: Mapping[str, Usage]) -> Iterator[tuple[Told, Told]]:
@@ -149,13 +162,15 @@ def _has_its_numbers(logged: Told, other: Told, usage: Mapping[str, Usage]) -> b
     a, b = logged.telling, other.telling
     if other_ids(a, b) or a.status != b.status or not a.start_unix_nano or apart(a, b) > SAME_ID_NS:
         return False
+    if b.record == "span" and _of_another(a, b):
+        return False
     return one_model(a, b) and agree(usage[logged.id], usage[other.id]) and not unlike(logged, other)
 
 
 def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool:
     """Could a span with its prompt tell of the request? The less else is known, the nearer it must be."""
     a, b = logged.telling, span.telling
-    if other_ids(a, b) or a.status != b.status:
+    if other_ids(a, b) or a.status != b.status or _of_another(a, b):
         return False
     told = a.usage is not None and b.usage is not None
     if told and not (one_model(a, b) and agree(usage[logged.id], usage[span.id])):

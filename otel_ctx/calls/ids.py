@@ -105,6 +105,7 @@ def _written_twice(two: Sequence[Told], usage: Mapping[str, Usage], numbering: f
     return (
         x.trace_id in numbering
         and not (x.request_id and y.request_id)
+        and not (dict(x.ids).keys() & dict(y.ids).keys() and x.ids != y.ids)
         and bool(x.start_unix_nano and y.start_unix_nano)
         and not apart(x, y)
         and _asked(a) == _asked(b)

@@ -11,6 +11,7 @@
 ``exchange.failure``        type and words of an error, a pair
 ``exchange.url``            where the request went, or a part of that
 ``exchange.model``          also ``.provider``, ``.agent``, ``.conversation`` and ``.id``, as the log names them
+``exchange.ids``            name and value of all ids that the log gives the request
 ``exchange.lost``           sections that the format does not have, and ``exchange.reasons`` why
 ``exchange.limit``          the model's window, where the record says it
 ``exchange.tier``           the service tier, where the kind of log tells it
@@ -112,6 +113,7 @@ def read(span: Span) -> Telling | None:
         record="request" if dialect == RAW else "transcript",
         compacted=a.get(f"{_PREFIX}compacted") is True,
         request_id=text(a, f"{_PREFIX}id"),
+        ids=a.get(f"{_PREFIX}ids") or (),
     )
 
 

@@ -23,6 +23,8 @@ def telling_of_names(telling: Telling) -> Telling:
     changed |= {name: held for name in _IDS if (held := _id(was := getattr(telling, name))) is not was}
     if telling.names:
         changed["names"] = tuple((section, _id(name)) for section, name in telling.names)
+    if telling.ids:
+        changed["ids"] = tuple((_id(name), _id(value)) for name, value in telling.ids)
     return telling._replace(**changed) if changed else telling
 
 

@@ -168,6 +168,7 @@ class _Reader:
                 "provider": text_in(around, ("provider", "vendor")),
                 "conversation": text_in(around, _CONVERSATIONS) or _session(around),
                 "id": _id(around),
+                "ids": tuple(sorted(ids_of(around, answer if body is None else body))) or None,
                 "agent": text_in(around, ("agent", "agent_name")),
                 "tier": "batch" if _is_of_batch(record) else None,
                 **said,

@@ -132,6 +132,7 @@ class Telling(NamedTuple):
     compacted: bool = False  # a summary stands for what was said before
     sums_up: bool = False  # the request asks for such a summary
     request_id: str = ""  # the application's or a gateway's: the answer may be told elsewhere
+    ids: tuple[tuple[str, str], ...] = ()  # (name, id) that a log gives this one request, whatever they name
     thread: str = ""  # the run or session whose pieces make up this prompt
     news: Literal["", "added", "all"] = ""  # ``messages`` are what is new in the thread, or all it has now
     names: tuple[tuple[str, str], ...] = ()  # (section, name) of content that is told once, and named then
