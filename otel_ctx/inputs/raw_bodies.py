@@ -44,6 +44,7 @@ _BEGINS_AS_ANSWER = re.compile(  # a model may be cut off while it writes JSON o
     r"\s*\[?\s*\{\s*\"(?:id|object|model|created|created_at|choices|candidates|output|usage|usageMetadata|responseId|modelVersion"
     r"|status_code|statusCode|error|type\"\s*:\s*\"(?:message|message_start|error|response\.created))\""
 )
+_OF_A_MODEL = re.compile(r"\"(?:choices|candidates|(?:prompt|input)_tokens|chat\.completion|usageMetadata)\"")
 _BEGINS_AS_REQUEST = re.compile(
     r"\s*\{(?!\s*\"(?:id|object|type|created|choices|candidates|usage)\").*\"(?:messages|contents|input|prompt|model)\"\s*:",
     re.DOTALL,
@@ -106,6 +107,12 @@ def has_damaged_request(record: Json) -> bool:
     """Is a request there as JSON in a string that was cut or broken?"""
     said = (record.get(key) for key in _REQUESTS)
     return any(isinstance(v, str) and _is_damaged(v, _BEGINS_AS_REQUEST) for v in said)
+
+
+def has_damaged_answer(record: Json) -> bool:
+    """The same of the answer of a model, where no request is."""
+    within = (record.get("response"), mapping(record.get("response")).get("body"))
+    return any(isinstance(v, str) and _is_damaged(v) and _OF_A_MODEL.search(v) for v in within)
 
 
 def _flaw(around: list[Json]) -> str:

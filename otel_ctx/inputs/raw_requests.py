@@ -19,6 +19,7 @@ from otel_ctx.inputs.raw_bodies import (
     DAMAGED_ANSWER,
     UnusableError,
     find,
+    has_damaged_answer,
     has_damaged_request,
     holds_answer,
     holds_request,
@@ -63,7 +64,8 @@ def claims(value: Any) -> bool:
         return (
             _tells_of_request(value)
             or (isinstance(value.get("custom_id"), str) and holds_answer(value))
-            or has_damaged_request(value)
+            or has_damaged_request(_plain(value).record)
+            or has_damaged_answer(value)
             or opened(value) is not None
         )
     except RecursionError:
