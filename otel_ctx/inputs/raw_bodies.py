@@ -99,8 +99,12 @@ def holds_request(record: Json) -> bool:
     return bool(_bodies(record))
 
 
-def holds_answer(record: Json) -> bool:
-    return _answer([record], None)[0] is not None
+def holds_answer(record: Json, *, surely: bool = False) -> bool:
+    """``surely``: it has the shape of a provider's."""
+    answer = _answer([record], None)[0]
+    if surely:
+        return any(map(_is_surely_answer, answer if isinstance(answer, list) else [answer]))
+    return answer is not None
 
 
 def has_damaged_request(record: Json) -> bool:
@@ -285,9 +289,9 @@ def _is_answer(value: Json) -> bool:
     )
 
 
-def _is_surely_answer(value: Json) -> bool:
+def _is_surely_answer(value: Any) -> bool:
     """Would it be one under any name?"""
-    if _is_body(value):
+    if not isinstance(value, Mapping) or _is_body(value):
         return False
     choices = value.get("choices", value.get("candidates"))
     if isinstance(choices, list) and choices and all(isinstance(c, Mapping) for c in choices):

@@ -50,6 +50,7 @@ _LISTS = (
     "data",
 )  # of records, in one document
 _LOOKED_AT = 8  # records of a list
+_UNANSWERED = ("expired", "canceled")  # results of Anthropic's batches
 _PASSED_OVER = object()
 _VENDORS = (bedrock_log.plain, litellm_log.plain)
 
@@ -63,13 +64,20 @@ def claims(value: Any) -> bool:
     try:
         return (
             _tells_of_request(value)
-            or (isinstance(value.get("custom_id"), str) and holds_answer(value))
+            or _is_lone_answer(value)
             or has_damaged_request(_plain(value).record)
             or has_damaged_answer(value)
             or opened(value) is not None
         )
     except RecursionError:
         return False
+
+
+def _is_lone_answer(value: Json) -> bool:
+    """An answer whose request stands elsewhere, under the same id."""
+    if isinstance(value.get("custom_id"), str):
+        return holds_answer(value) or _has_failed(value)
+    return _id([value]) is not None and holds_answer(value, surely=True)
 
 
 def _tells_of_request(value: Any) -> bool:
@@ -143,7 +151,7 @@ class _Reader:
         if not isinstance(value, dict):
             raise UnusableError("no request: no JSON object")
         record, said, call = _plain(value)
-        found = find(record, told=call)
+        found = find(record, told=call or _has_failed(record))
         body, around, answer = found.body, found.around, found.answer
         start, end, unread = times_of(around, answer, lasts=body is not None)
         if unread and self._times_told:
@@ -194,6 +202,14 @@ def _is_of_batch(record: Json) -> bool:
     return isinstance(record.get("custom_id"), str) and (asked or answered)
 
 
+def _has_failed(record: Json) -> bool:
+    """Does a line of a batch's answers say why there is none?"""
+    told = mapping(record.get("result")).get("type") in _UNANSWERED or isinstance(
+        record.get("error"), Mapping
+    )
+    return isinstance(record.get("custom_id"), str) and told
+
+
 def _failure(around: list[Json], status: int | None) -> tuple[str, str] | None:
     """Type and words of an error that the record itself tells."""
     error = next(
@@ -204,6 +220,9 @@ def _failure(around: list[Json], status: int | None) -> tuple[str, str] | None:
         return str(kind), str(words)
     if isinstance(error, str) and error:
         return ("error", error)
+    ends = (mapping(level.get("result")).get("type") for level in around)
+    if (end := next((e for e in ends if e in _UNANSWERED), None)) is not None:
+        return (str(end), "")
     return (str(status), "") if status is not None and status >= 400 else None
 
 
