@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from otel_ctx.inputs import jsontext
+from otel_ctx.inputs.jsontext import FLAWS, TWICE, flaw_of
 from otel_ctx.parts import is_message, mapping, stream_events, structure
 from otel_ctx.rules import load
 
@@ -81,8 +81,8 @@ def find(record: Json, *, told: bool = False) -> Found:
     body, around = bodies[0] if bodies else (None, [record])
     if body is None and has_damaged_request(record):
         raise UnusableError("its request is damaged: JSON that was cut or is broken")
-    if flaw := _flaw(around):
-        raise UnusableError(f"its request is {flaw}")
+    check("its request", *(level.get(key) for level in around for key in _REQUESTS))
+    check("its answer", *(level.get(key) for level in around for key in _ANSWERS), known=frozenset((TWICE,)))
     answer, status, damaged = _answer(around, body)
     if body is None and answer is None and not told:
         if damaged:
@@ -119,11 +119,11 @@ def has_damaged_answer(record: Json) -> bool:
     return any(isinstance(v, str) and _is_damaged(v) and _OF_A_MODEL.search(v) for v in within)
 
 
-def _flaw(around: list[Json]) -> str:
-    """Why a request that is JSON in a string is ambiguous; "" where it is not."""
-    said = (level.get(key) for level in around for key in _REQUESTS)
-    written = (v for v in said if isinstance(v, str) and v.lstrip()[:1] == "{")
-    return next((flaw for v in written if (flaw := jsontext.flaw_of(v))), "")
+def check(what: str, *values: Any, known: frozenset[str] = FLAWS) -> None:
+    """Raises ``UnusableError`` where one that is JSON in a string is ambiguous."""
+    written = (v for v in values if isinstance(v, str) and v.lstrip()[:1] in ("{", "["))
+    if flaw := next((flaw for v in written if (flaw := flaw_of(v)) in known), ""):
+        raise UnusableError(f"{what} is {flaw}")
 
 
 # ---- the request

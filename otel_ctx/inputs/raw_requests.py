@@ -18,6 +18,7 @@ from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.inputs.raw_bodies import (
     DAMAGED_ANSWER,
     UnusableError,
+    check,
     find,
     has_damaged_answer,
     has_damaged_request,
@@ -49,7 +50,6 @@ _LISTS = (
     "exchanges",
     "data",
 )  # of records, in one document
-_LOOKED_AT = 8  # records of a list
 _UNANSWERED = ("expired", "canceled")  # results of Anthropic's batches
 _PASSED_OVER = object()
 _VENDORS = (bedrock_log.plain, litellm_log.plain)
@@ -83,7 +83,7 @@ def _is_lone_answer(value: Json) -> bool:
 def _tells_of_request(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
-    record, _, call = _plain(value)
+    record, _, call, _ = _plain(value)
     return call or holds_request(record)
 
 
@@ -101,15 +101,21 @@ def opened(value: Any) -> list[Any] | None:
     if not isinstance(value, dict):
         return None
     if (entries := har.entries(value)) is not None:
-        return [entry if holds_request(entry) else _PASSED_OVER for entry in entries]
+        return [_PASSED_OVER if entry and _is_to_no_model(entry) else entry for entry in entries]
     events = cloudwatch.messages(value)
-    if events is not None and any(map(_tells_of_request, events)):
+    if events is not None and any(_tells_of_request(structure(event)) for event in events):
         return events
     inside = [v for name in _LISTS if isinstance(v := value.get(name), list) and v]
-    if len(inside) != 1 or not all(isinstance(record, dict) for record in inside[0]):
+    if len(inside) != 1:
         return None
-    found = any(map(_tells_of_request, inside[0][:_LOOKED_AT]))
+    found = any(map(_tells_of_request, inside[0]))
     return inside[0] if found and not _tells_of_request(value) else None
+
+
+def _is_to_no_model(entry: Json) -> bool:
+    """Is it what a browser asks for beside? One to a model shows in what was asked, or in the answer."""
+    answered = entry.get("method") == "POST" and holds_answer(entry, surely=True)
+    return not (holds_request(entry) or has_damaged_request(entry) or answered)
 
 
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
@@ -150,7 +156,9 @@ class _Reader:
         value = structure(item.value)
         if not isinstance(value, dict):
             raise UnusableError("no request: no JSON object")
-        record, said, call = _plain(value)
+        record, said, call, written = _plain(value)
+        check("it", item.value)
+        check("it", *written)
         found = find(record, told=call or _has_failed(record))
         body, around, answer = found.body, found.around, found.answer
         start, end, unread = times_of(around, answer, lasts=body is not None)
