@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from otel_ctx.inputs.jsontext import FLAWS, TWICE, flaw_of
-from otel_ctx.parts import is_message, mapping, stream_events, structure
+from otel_ctx.parts import breaks_off, is_message, mapping, stream_events, structure
 from otel_ctx.rules import load
 
 _SAY_REQUEST = frozenset(
@@ -241,7 +241,7 @@ def _named(level: Json, body: Json | None) -> tuple[Any, int | None, bool]:
         elif isinstance(value, str):
             events = _streamed(value)
             cut = any(isinstance(event, str) and _BEGINS_AS_EVENT.match(event) for event in events)
-            damaged = damaged or cut or _is_damaged(value)
+            damaged = damaged or cut or breaks_off(events) or _is_damaged(value)
             if not any(isinstance(event, Mapping) for event in events):
                 continue
             value = events
