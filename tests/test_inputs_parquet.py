@@ -77,6 +77,23 @@ def test_values_that_take_no_place_in_the_file_take_some_in_memory(
         read_back(tmp_path / "t", table([[None, "a"] * 50_000]))
 
 
+def test_a_table_of_something_else_with_columns_of_any_kind_is_no_damaged_one(tmp_path: Path) -> None:
+    kinds = {
+        "m": pa.map_(pa.string(), pa.list_(pa.string())),
+        "d": pa.duration("s"),
+        "l": pa.large_list(pa.int64()),
+    }
+    values: dict[str, list[Any]] = {"m": [[("a", ["b"])], None], "d": [1, None], "l": [[1], None]}
+    columns = {name: pa.array(values[name], kind) for name, kind in kinds.items()}
+    with pytest.raises(InputError, match="no telemetry of a known format"):
+        read_back(tmp_path / "t", pa.table(columns))
+    rows = table(["one", "two"])
+    for name, column in columns.items():
+        rows = rows.append_column(name, column)
+    spans, skipped = read_back(tmp_path / "t", rows)
+    assert (len(spans), skipped) == (2, [])
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.list_(pa.string())])
 @pytest.mark.parametrize("encoding", ["dictionary", "PLAIN", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
 def test_texts_are_the_same_in_every_encoding(

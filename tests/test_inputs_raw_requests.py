@@ -614,6 +614,61 @@ def test_requests_and_answers_of_a_batch_in_two_files(analyse: Any) -> None:
     assert skipped == []
 
 
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"result": {"type": "expired"}}, "expired"),
+        ({"result": {"type": "canceled"}}, "canceled"),
+        (
+            {"id": "b", "response": None, "error": {"code": "batch_expired", "message": "Late."}},
+            "batch_expired",
+        ),
+    ],
+)
+def test_a_request_of_a_batch_that_was_not_answered_has_failed(said: Any, error: str, analyse: Any) -> None:
+    asked_, answered = OPENAI_BATCH, OPENAI_BATCH_ANSWERS
+    analysis, skipped = analyse(input=lines(*asked_), output=lines(answered[1], {"custom_id": "r1", **said}))
+    told = [(c.id, c.usage.input, c.error) for c in calls(analysis)]
+    assert told == [("input:1", 12, ""), ("input:2", None, error)]
+    assert skipped == []
+    alone, skipped = analyse(output=lines({"custom_id": "r1", **said}))
+    assert [(c.status, c.error) for c in calls(alone)] == [("error", error)]
+    assert skipped == []
+
+
+GATEWAY = [
+    {"request_id": f"r{n}", "ts": 1_790_000_000 + n, "request": {**CHAT, "user": str(n)}} for n in range(2)
+]
+GATEWAY_ANSWERS = [
+    {"request_id": f"r{n}", "ts": 1_790_000_060 + n, "response": {**ANSWER, "id": f"chatcmpl-{n}"}}
+    for n in range(2)
+]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"in": GATEWAY, "out": GATEWAY_ANSWERS},
+        {"a": [*GATEWAY, GATEWAY_ANSWERS[0]], "b": GATEWAY_ANSWERS[1:]},
+        {"a": GATEWAY[:1], "b": [GATEWAY_ANSWERS[0], GATEWAY[1], GATEWAY_ANSWERS[1]]},
+        {"log": [*GATEWAY_ANSWERS, *GATEWAY]},
+        {"log": [GATEWAY_ANSWERS[0], *GATEWAY, GATEWAY_ANSWERS[1]]},
+    ],
+)
+def test_an_answer_with_the_id_of_its_request_stands_where_it_will(files: Any, analyse: Any) -> None:
+    analysis, skipped = analyse(**{name: lines(*records) for name, records in files.items()})
+    told = [(c.response_id, c.usage.input, c.completeness.status) for c in calls(analysis)]
+    assert told == [("chatcmpl-0", 12, "full"), ("chatcmpl-1", 12, "full")]
+    assert skipped == []
+
+
+def test_an_answer_of_no_model_is_no_answer() -> None:
+    assert raw_requests.claims(GATEWAY_ANSWERS[0])
+    assert not raw_requests.claims(
+        {"request_id": "r0", "response": {"id": "1", "content": []}, "status": 200}
+    )
+
+
 def batch(*words: str) -> bytes:
     return lines(*({"custom_id": f"r{n}", "body": asked(word)} for n, word in enumerate(words)))
 
@@ -905,6 +960,29 @@ def test_a_stream_that_was_cut_inside_an_event(analyse: Any) -> None:
     assert [note.where for note in skipped] == ["log:2"]
 
 
+CREATED = {"type": "response.created", "response": {"id": "r"}}
+CHUNK = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Hel"}}]}
+
+
+@pytest.mark.parametrize(
+    ("events", "broken"),
+    [
+        ([CREATED], True),
+        ([CREATED, {"type": "response.incomplete", "response": {"id": "r"}}], False),
+        ([CREATED, {"type": "error", "message": "Oh."}], False),
+        ([CHUNK], True),
+        ([CHUNK, {**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}], False),
+        ([CHUNK, "[DONE]"], False),
+    ],
+)
+def test_a_stream_that_was_cut_between_two_events_is_named(
+    events: list[Any], broken: bool, analyse: Any
+) -> None:
+    said = "".join(f"data: {e if isinstance(e, str) else json.dumps(e)}\n\n" for e in events)
+    _, skipped = analyse(log=lines({"request": CHAT, "response": said}))
+    assert [note.why.startswith("its answer is damaged") for note in skipped] == [True] * broken
+
+
 OPENAI_CHUNKS: list[dict[str, Any]] = [
     {"id": "c", "choices": [{"delta": {"content": "Hel"}, "finish_reason": None}],
      "usage": {"prompt_tokens": 12, "completion_tokens": 1, "total_tokens": 13}},
@@ -939,7 +1017,8 @@ def test_an_answer_without_its_end_has_no_length(
         analysis, skipped = analyse(log=lines({"request": body, "response": answer}))
         usage = calls(analysis)[0].usage
         assert (usage.input, usage.output) == (12, known)
-        assert skipped == []
+        named = isinstance(answer, str) and body is ANTHROPIC and known is None
+        assert [note.why.startswith("its answer is damaged") for note in skipped] == [True] * named
 
 
 @pytest.mark.parametrize("key", ["request", "request_body", "body"])

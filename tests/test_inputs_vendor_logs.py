@@ -474,3 +474,88 @@ def test_a_har_file_without_such_requests_holds_none(log: Path) -> None:
     log.write_bytes(har())
     with pytest.raises(Exception, match="holds no spans"):
         told(log)
+
+
+def _changed(*, request: Any = None, response: Any = None) -> bytes:
+    """A HAR file of two requests, of the second of which something else was written."""
+    document = json.loads(har(_whole(orjson.dumps(ANSWER)), _whole(orjson.dumps(ANSWER))))
+    entry = document["log"]["entries"][2]
+    if request is not None:
+        entry["request"]["postData"] = request
+    entry["response"]["content"] = response or entry["response"]["content"]
+    return orjson.dumps(document)
+
+
+TWICE = '{"model": "claude-opus-4-5", "max_tokens": 1, "messages": [], "messages": [{"role": "user", "content": "Hi!"}]}'
+
+
+@pytest.mark.parametrize(
+    ("data", "inputs", "why"),
+    [
+        (_changed(request={"text": json.dumps(anthropic(2))[:900]}), [1511], "its request is damaged"),
+        (
+            _changed(request={"text": TWICE}),
+            [1511],
+            "its request is JSON with a key that an object has twice",
+        ),
+        (_changed(response={"text": "!!no64", "encoding": "base64"}), [1511, None], "its answer is damaged"),
+        (_changed(request=_base64(json.dumps(anthropic(2)).encode())), [1511, 1511], ""),
+        (_changed(request={}), [1511, 1511], ""),
+    ],
+    ids=["cut", "twice", "no base64", "base64", "no body"],
+)
+def test_what_a_har_file_has_of_a_request_is_read_or_named(
+    data: bytes, inputs: list[int | None], why: str, log: Path
+) -> None:
+    log.write_bytes(data)
+    readings, skipped = told(log)
+    assert [r.call.usage.input for r in readings] == inputs
+    assert [(note.where, note.why.startswith(why)) for note in skipped] == [(f"{log}, record 1.3", True)][
+        : bool(why)
+    ]
+
+
+PLAIN = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi!"}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "odd"),
+    [
+        ({"requests": [{"request": PLAIN}, None, {"request": {**PLAIN, "user": "2"}}]}, [2]),
+        ({"calls": [*({"a": 1} for _ in range(9)), {"request": PLAIN}, {"body": PLAIN}]}, list(range(1, 10))),
+        (
+            {"events": [{"message": json.dumps(invocation(1))}, {"message": None}, 1, {"message": json.dumps(invocation(2))}]},
+            [2, 3],
+        ),
+        (
+            {"log": {"entries": [*json.loads(_changed())["log"]["entries"][1:3], {"request": None}, None]}},
+            [3, 4],
+        ),
+    ],
+    ids=["requests", "calls", "events", "har"],
+)  # fmt: skip
+def test_an_odd_one_among_records_is_named_and_the_others_are_read(
+    document: Any, odd: list[int], log: Path
+) -> None:
+    log.write_bytes(orjson.dumps(document))
+    readings, skipped = told(log)
+    assert len(readings) == 2
+    assert [note.where for note in skipped] == [f"{log}, record 1.{n}" for n in odd]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        invocation(2, body=TWICE),
+        {"events": [{"message": json.dumps(invocation(2)).replace('"messages": ', '"messages": [], "messages": ')}]},
+        {"call_type": "acompletion", "model": "gpt-4o", "model_parameters": {"temperature": 0},
+         "messages": '[{"role": "user", "content": "a", "content": "b"}]'},
+        {"request": PLAIN, "response": '{"choices": [], "usage": {"prompt_tokens": 1, "prompt_tokens": 9}}'},
+    ],
+    ids=["bedrock", "cloudwatch", "litellm", "answer"],
+)  # fmt: skip
+def test_text_that_has_a_key_twice_is_ambiguous_in_every_log(record: Any, log: Path) -> None:
+    log.write_bytes(orjson.dumps(invocation(1)) + b"\n" + orjson.dumps(record))
+    readings, skipped = told(log)
+    assert len(readings) == 1
+    assert ["a key that an object has twice" in note.why for note in skipped] == [True]

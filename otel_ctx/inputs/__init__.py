@@ -36,6 +36,7 @@ from otel_ctx.inputs import (
     phoenix,
     python_console,
     raw_requests,
+    signs,
     utf16,
     zipkin,
 )
@@ -319,25 +320,26 @@ def _records(
     if isinstance(forced, (JsonFormat, StreamFormat)) or jsontext.looks_like_json(head):
         text = forced is None and not jsontext.begins_as_json(head)
         found, before = False, len(skipped)
-        for name, records in _json_records(stream, where, skipped, forced, text=text):
+        for name, records in _json_records(stream, where, skipped, forced, head, text=text):
             found = found or bool(name)
             yield name + suffix if name else "", records
         if text and not found and jsontext.behind_text(head):
-            skipped[before:] = [Skipped(where, _unknown(head), foreign=True)]
+            skipped[before:] = [_none_known(head, where)]
     else:
-        skipped.append(Skipped(where, _unknown(head), foreign=True))
+        skipped.append(_none_known(head, where))
 
 
 def _json_records(
-    stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None, *, text: bool
+    stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None, head: bytes, *, text: bool
 ) -> Iterator[tuple[str, Records]]:
-    """``text``: the stream begins as text, and not as JSON."""
+    """``text``: the stream begins as text, and not as JSON; ``head``: with what it begins."""
     unread = Unread(where, skipped)
+    was_telemetry, of_a_vendor = signs.of_telemetry(head, where), signs.of_a_vendor(head)
     documents = _Documents(jsontext.documents(stream))
     for document in documents:
         if document.problem:
             foreign = text or document.problem == jsontext.NOT_JSON
-            unread.add(document.first, document.last, document.problem, foreign=foreign)
+            unread.add(document.first, document.last, document.problem, foreign=foreign and not was_telemetry)
             if len(skipped) >= _MANY:
                 yield "", Records()
             continue
@@ -372,7 +374,8 @@ def _json_records(
                 opened += ((added + suffix, value) for value in reversed(inside))
                 del item, inside
             else:
-                unread.add(first, last, _stranger(item, forced), alone=alone, foreign=forced is None)
+                foreign = forced is None and not of_a_vendor
+                unread.add(first, last, _stranger(item, forced), alone=alone, foreign=foreign)
                 if len(skipped) >= _MANY:
                     yield "", Records()
     unread.end()
@@ -488,8 +491,9 @@ def _is_azure(document: dict[str, Any]) -> bool:
     return named and "category" in document and "operationName" in document
 
 
-def _unknown(head: bytes) -> str:
-    return f"{_UNKNOWN}: {_BEHIND}" if jsontext.behind_text(head) else _UNKNOWN
+def _none_known(head: bytes, where: str) -> Skipped:
+    why = f"{_UNKNOWN}: {_BEHIND}" if jsontext.behind_text(head) else _UNKNOWN
+    return Skipped(where, why, foreign=not signs.of_telemetry(head, where))
 
 
 # Only keys that are words of formats are told: any other may hold what a person wrote.

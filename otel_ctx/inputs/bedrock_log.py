@@ -60,6 +60,7 @@ def plain(record: Mapping[str, Any]) -> Plain | None:
         },
         stored,
         call=bool(usage or refused or any(stored.values())),
+        written=(given.get("inputBodyJson"),),
     )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from otel_ctx.inputs.interface import BUFFER, LONGEST, Envelope, Inner, Skipped
-from otel_ctx.parts import structure
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -18,11 +17,12 @@ _STAMP = re.compile(rb"20\d\d-\d\d-\d\dT[\d:.]{8,}(?:Z|[+-]\d\d:?\d\d) (?:[^\s{]
 
 
 def messages(document: Any) -> list[Any] | None:
-    """The messages of an answer of filter-log-events or get-log-events; None where it is none."""
+    """The messages of an answer of filter-log-events or get-log-events as they were written, and whatever else stands among
+    them; None where it is none."""
     events = document.get("events") if isinstance(document, Mapping) else None
-    if not isinstance(events, list) or not all(isinstance(e, Mapping) and "message" in e for e in events):
+    if not isinstance(events, list):
         return None
-    return [structure(event["message"]) for event in events]
+    return [event.get("message") if isinstance(event, Mapping) else event for event in events]
 
 
 class _Unstamped(io.RawIOBase):

@@ -29,11 +29,12 @@ def exchange(
 class Plain(NamedTuple):
     """A record of one vendor's log as a plain one: ``request`` and ``response`` beside what names and times them.
     ``said``: what only that vendor's record says, by the names of ``exchange``. ``call``: it tells of a request to a model,
-    whether or not a body is left of it."""
+    whether or not a body is left of it; ``written``: what the request was read from, as it stood there."""
 
     record: dict[str, Any]
     said: Mapping[str, Any] = MappingProxyType({})
     call: bool = False
+    written: tuple[Any, ...] = ()
 
 
 class Session(Protocol):

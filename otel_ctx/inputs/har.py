@@ -10,17 +10,22 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from otel_ctx.parts import mapping, structure
+from otel_ctx.parts import mapping
+
+_BROKEN = '{"error":'  # stands for an answer that is there and cannot be decoded
 
 
-def entries(document: Any) -> list[dict[str, Any]] | None:
-    """The entries of ``document`` as records of requests, in their order; None where it is no HAR file."""
+def entries(document: Any) -> list[Any] | None:
+    """The entries of ``document`` as records of requests, in their order, None for what is no entry; None where it is no
+    HAR file."""
     listed = mapping(mapping(document).get("log")).get("entries")
-    if not isinstance(listed, list) or not all(
-        isinstance(e, Mapping) and isinstance(e.get("request"), Mapping) for e in listed
-    ):
+    if not isinstance(listed, list) or not (any(map(_is_entry, listed)) or not listed):
         return None
-    return [_record(entry) for entry in listed]
+    return [_record(entry) if _is_entry(entry) else None for entry in listed]
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("request"), Mapping)
 
 
 def _record(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,13 +34,14 @@ def _record(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "timestamp": entry.get("startedDateTime"),
         "duration_ms": entry.get("time"),
+        "method": request.get("method"),
         "url": request.get("url"),
         "headers": {
             h["name"]: h.get("value")
             for h in (headers if isinstance(headers, list) else ())
             if isinstance(h, Mapping) and isinstance(h.get("name"), str)
         },
-        "request": structure(mapping(request.get("postData")).get("text")),
+        "request": _text(mapping(request.get("postData"))),
         "status": response.get("status"),
         "response": _text(mapping(response.get("content"))),
     }
@@ -47,5 +53,7 @@ def _text(content: Mapping[str, Any]) -> Any:
         return text
     try:
         return base64.b64decode(text, validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError):
+    except binascii.Error:
+        return _BROKEN
+    except UnicodeDecodeError:
         return None

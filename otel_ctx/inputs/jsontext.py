@@ -29,6 +29,7 @@ NO_UTF8 = "JSON with bytes that are no UTF-8"
 ZEROS = "zeros in the place of text"
 NUMBERS = "JSON with a number that JSON does not have (NaN, infinite)"
 TWICE = "JSON with a key that an object has twice"
+FLAWS = frozenset((DEEP, NO_UTF8, NUMBERS, TWICE))
 
 _begins = re.compile(rb"[\0\s]*(?:[{\[]\s*)+[\"'}\]]").match
 _goes_on = re.compile(rb"^(?!data:)[^\s{\"'][^\n]*?[ \t=:|>]\{\s*\"[^\"\n]*\"\s*:", re.MULTILINE).search

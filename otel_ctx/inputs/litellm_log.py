@@ -44,7 +44,8 @@ def plain(record: Mapping[str, Any]) -> Plain | None:
         "usage": _usage(record),
         "error": _error(record),
     }
-    return Plain({**rest, **own}, {"lost": cut, "reasons": ["value_cut"]} if cut else {})
+    written = tuple(map(record.get, (_WHOLE, "messages", _PARAMETERS)))
+    return Plain({**rest, **own}, {"lost": cut, "reasons": ["value_cut"]} if cut else {}, written=written)
 
 
 def _pieces(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -160,6 +160,9 @@ def _bytes_of(columns: Iterable[Any]) -> int:
             size += sum(map(_lengths(column.dictionary), column.indices.drop_null().to_pylist()))
         elif pa.types.is_struct(column.type):
             size += _bytes_of(column.flatten())
+        elif pa.types.is_map(column.type):
+            pair = pa.struct([column.type.key_field, column.type.item_field])
+            size += _bytes_of([column.cast(pa.list_(pair))])
         elif pa.types.is_nested(column.type):
             size += _bytes_of([column.flatten()])
         else:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from otel_ctx.inputs import jsontext
-from otel_ctx.parts import is_message, mapping, stream_events, structure
+from otel_ctx.inputs.jsontext import FLAWS, TWICE, flaw_of
+from otel_ctx.parts import breaks_off, is_message, mapping, stream_events, structure
 from otel_ctx.rules import load
 
 _SAY_REQUEST = frozenset(
@@ -44,6 +44,7 @@ _BEGINS_AS_ANSWER = re.compile(  # a model may be cut off while it writes JSON o
     r"\s*\[?\s*\{\s*\"(?:id|object|model|created|created_at|choices|candidates|output|usage|usageMetadata|responseId|modelVersion"
     r"|status_code|statusCode|error|type\"\s*:\s*\"(?:message|message_start|error|response\.created))\""
 )
+_OF_A_MODEL = re.compile(r"\"(?:choices|candidates|(?:prompt|input)_tokens|chat\.completion|usageMetadata)\"")
 _BEGINS_AS_REQUEST = re.compile(
     r"\s*\{(?!\s*\"(?:id|object|type|created|choices|candidates|usage)\").*\"(?:messages|contents|input|prompt|model)\"\s*:",
     re.DOTALL,
@@ -80,8 +81,8 @@ def find(record: Json, *, told: bool = False) -> Found:
     body, around = bodies[0] if bodies else (None, [record])
     if body is None and has_damaged_request(record):
         raise UnusableError("its request is damaged: JSON that was cut or is broken")
-    if flaw := _flaw(around):
-        raise UnusableError(f"its request is {flaw}")
+    check("its request", *(level.get(key) for level in around for key in _REQUESTS))
+    check("its answer", *(level.get(key) for level in around for key in _ANSWERS), known=frozenset((TWICE,)))
     answer, status, damaged = _answer(around, body)
     if body is None and answer is None and not told:
         if damaged:
@@ -98,8 +99,12 @@ def holds_request(record: Json) -> bool:
     return bool(_bodies(record))
 
 
-def holds_answer(record: Json) -> bool:
-    return _answer([record], None)[0] is not None
+def holds_answer(record: Json, *, surely: bool = False) -> bool:
+    """``surely``: it has the shape of a provider's."""
+    answer = _answer([record], None)[0]
+    if surely:
+        return any(map(_is_surely_answer, answer if isinstance(answer, list) else [answer]))
+    return answer is not None
 
 
 def has_damaged_request(record: Json) -> bool:
@@ -108,11 +113,17 @@ def has_damaged_request(record: Json) -> bool:
     return any(isinstance(v, str) and _is_damaged(v, _BEGINS_AS_REQUEST) for v in said)
 
 
-def _flaw(around: list[Json]) -> str:
-    """Why a request that is JSON in a string is ambiguous; "" where it is not."""
-    said = (level.get(key) for level in around for key in _REQUESTS)
-    written = (v for v in said if isinstance(v, str) and v.lstrip()[:1] == "{")
-    return next((flaw for v in written if (flaw := jsontext.flaw_of(v))), "")
+def has_damaged_answer(record: Json) -> bool:
+    """The same of the answer of a model, where no request is."""
+    within = (record.get("response"), mapping(record.get("response")).get("body"))
+    return any(isinstance(v, str) and _is_damaged(v) and _OF_A_MODEL.search(v) for v in within)
+
+
+def check(what: str, *values: Any, known: frozenset[str] = FLAWS) -> None:
+    """Raises ``UnusableError`` where one that is JSON in a string is ambiguous."""
+    written = (v for v in values if isinstance(v, str) and v.lstrip()[:1] in ("{", "["))
+    if flaw := next((flaw for v in written if (flaw := flaw_of(v)) in known), ""):
+        raise UnusableError(f"{what} is {flaw}")
 
 
 # ---- the request
@@ -230,7 +241,7 @@ def _named(level: Json, body: Json | None) -> tuple[Any, int | None, bool]:
         elif isinstance(value, str):
             events = _streamed(value)
             cut = any(isinstance(event, str) and _BEGINS_AS_EVENT.match(event) for event in events)
-            damaged = damaged or cut or _is_damaged(value)
+            damaged = damaged or cut or breaks_off(events) or _is_damaged(value)
             if not any(isinstance(event, Mapping) for event in events):
                 continue
             value = events
@@ -278,9 +289,9 @@ def _is_answer(value: Json) -> bool:
     )
 
 
-def _is_surely_answer(value: Json) -> bool:
+def _is_surely_answer(value: Any) -> bool:
     """Would it be one under any name?"""
-    if _is_body(value):
+    if not isinstance(value, Mapping) or _is_body(value):
         return False
     choices = value.get("choices", value.get("candidates"))
     if isinstance(choices, list) and choices and all(isinstance(c, Mapping) for c in choices):

@@ -18,7 +18,9 @@ from otel_ctx.inputs.interface import Item, Records, Skipped, StreamFormat
 from otel_ctx.inputs.raw_bodies import (
     DAMAGED_ANSWER,
     UnusableError,
+    check,
     find,
+    has_damaged_answer,
     has_damaged_request,
     holds_answer,
     holds_request,
@@ -48,7 +50,7 @@ _LISTS = (
     "exchanges",
     "data",
 )  # of records, in one document
-_LOOKED_AT = 8  # records of a list
+_UNANSWERED = ("expired", "canceled")  # results of Anthropic's batches
 _PASSED_OVER = object()
 _VENDORS = (bedrock_log.plain, litellm_log.plain)
 
@@ -62,18 +64,26 @@ def claims(value: Any) -> bool:
     try:
         return (
             _tells_of_request(value)
-            or (isinstance(value.get("custom_id"), str) and holds_answer(value))
-            or has_damaged_request(value)
+            or _is_lone_answer(value)
+            or has_damaged_request(_plain(value).record)
+            or has_damaged_answer(value)
             or opened(value) is not None
         )
     except RecursionError:
         return False
 
 
+def _is_lone_answer(value: Json) -> bool:
+    """An answer whose request stands elsewhere, under the same id."""
+    if isinstance(value.get("custom_id"), str):
+        return holds_answer(value) or _has_failed(value)
+    return _id([value]) is not None and holds_answer(value, surely=True)
+
+
 def _tells_of_request(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
-    record, _, call = _plain(value)
+    record, _, call, _ = _plain(value)
     return call or holds_request(record)
 
 
@@ -91,15 +101,21 @@ def opened(value: Any) -> list[Any] | None:
     if not isinstance(value, dict):
         return None
     if (entries := har.entries(value)) is not None:
-        return [entry if holds_request(entry) else _PASSED_OVER for entry in entries]
+        return [_PASSED_OVER if entry and _is_to_no_model(entry) else entry for entry in entries]
     events = cloudwatch.messages(value)
-    if events is not None and any(map(_tells_of_request, events)):
+    if events is not None and any(_tells_of_request(structure(event)) for event in events):
         return events
     inside = [v for name in _LISTS if isinstance(v := value.get(name), list) and v]
-    if len(inside) != 1 or not all(isinstance(record, dict) for record in inside[0]):
+    if len(inside) != 1:
         return None
-    found = any(map(_tells_of_request, inside[0][:_LOOKED_AT]))
+    found = any(map(_tells_of_request, inside[0]))
     return inside[0] if found and not _tells_of_request(value) else None
+
+
+def _is_to_no_model(entry: Json) -> bool:
+    """Is it what a browser asks for beside? One to a model shows in what was asked, or in the answer."""
+    answered = entry.get("method") == "POST" and holds_answer(entry, surely=True)
+    return not (holds_request(entry) or has_damaged_request(entry) or answered)
 
 
 def read(items: Iterator[Item], source: str, skipped: list[Skipped]) -> Iterator[Records]:
@@ -140,8 +156,10 @@ class _Reader:
         value = structure(item.value)
         if not isinstance(value, dict):
             raise UnusableError("no request: no JSON object")
-        record, said, call = _plain(value)
-        found = find(record, told=call)
+        record, said, call, written = _plain(value)
+        check("it", item.value)
+        check("it", *written)
+        found = find(record, told=call or _has_failed(record))
         body, around, answer = found.body, found.around, found.answer
         start, end, unread = times_of(around, answer, lasts=body is not None)
         if unread and self._times_told:
@@ -193,6 +211,14 @@ def _is_of_batch(record: Json) -> bool:
     return isinstance(record.get("custom_id"), str) and (asked or answered)
 
 
+def _has_failed(record: Json) -> bool:
+    """Does a line of a batch's answers say why there is none?"""
+    told = mapping(record.get("result")).get("type") in _UNANSWERED or isinstance(
+        record.get("error"), Mapping
+    )
+    return isinstance(record.get("custom_id"), str) and told
+
+
 def _failure(around: list[Json], status: int | None) -> tuple[str, str] | None:
     """Type and words of an error that the record itself tells."""
     error = next(
@@ -203,6 +229,9 @@ def _failure(around: list[Json], status: int | None) -> tuple[str, str] | None:
         return str(kind), str(words)
     if isinstance(error, str) and error:
         return ("error", error)
+    ends = (mapping(level.get("result")).get("type") for level in around)
+    if (end := next((e for e in ends if e in _UNANSWERED), None)) is not None:
+        return (str(end), "")
     return (str(status), "") if status is not None and status >= 400 else None
 
 

@@ -5,7 +5,7 @@ semantic conventions, LangChain's serialisation, the AI SDK and OpenInference, a
 Dialects hand over ``Raw`` values; nothing here looks at a library's name.
 """
 
-from otel_ctx.parts.answers import Answer, read_answer, stream_events
+from otel_ctx.parts.answers import Answer, breaks_off, read_answer, stream_events
 from otel_ctx.parts.bodies import Body, mark_the_end, read_body, reserve_of
 from otel_ctx.parts.history import (
     Beginning,
@@ -61,6 +61,7 @@ __all__ = [
     "Link",
     "Linked",
     "as_sent",
+    "breaks_off",
     "compact",
     "completed",
     "definitions_in",

@@ -14,6 +14,7 @@ from otel_ctx.parts.tiers import read_tier
 _OF_THE_CACHE = ("diagnostics", "prompt_cache_diagnostics", "context_management")
 _EVENT_HOLDS = ("message", "response", "metadata")  # what an event of a stream wraps
 _DONE = "[DONE]"
+_BEGUN = frozenset(("message_start", "response.created", "chat.completion.chunk"))
 _LAST = frozenset(
     ("message_delta", "message_stop", "response.completed", "response.incomplete", "response.failed")
 )
@@ -136,6 +137,20 @@ def _whole(events: Iterable[Any]) -> Mapping[str, Any] | None:
     if usage:
         whole["usage"] = usage if ended else {k: v for k, v in usage.items() if k not in _GROWING}
     return whole or None
+
+
+def breaks_off(events: Iterable[Any]) -> bool:
+    """Are they those of a stream that always says its end, or an error, and does not?"""
+    begun = False
+    for event in events:
+        if _is_end(event) or (
+            isinstance(event, Mapping) and (event.get("error") or event.get("type") == "error")
+        ):
+            return False
+        begun = begun or (
+            isinstance(event, Mapping) and not _BEGUN.isdisjoint((event.get("type"), event.get("object")))
+        )
+    return begun
 
 
 def _is_end(event: Any) -> bool:
