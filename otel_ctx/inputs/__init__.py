@@ -37,13 +37,13 @@ from otel_ctx.inputs import (
     python_console,
     raw_requests,
     signs,
+    unread,
     utf16,
     zipkin,
 )
 from otel_ctx.inputs.interface import (
     BUFFER,
     HEAD,
-    OVERLONG,
     Batch,
     BytesFormat,
     Envelope,
@@ -96,25 +96,11 @@ FORMATS: tuple[Format, ...] = (
 STDIN = "<stdin>"
 _MANY = 1000  # notes that may wait for the next batch
 _NESTED = 4  # envelopes inside envelopes
-_UNKNOWN = "no telemetry of a known format"
-_OTHER = "not in the format that was named"
-_METRICS = "OTLP metrics, which hold no spans"
-_MESSAGES = "messages, and nothing that says which model they went to"
-_AZURE = "Azure's diagnostic log, which holds numbers of requests, and neither prompts nor tokens"
-_EMPTY = "holds no spans"
-_ZIP = "a zip archive"
-_SQLITE = "an SQLite database"
-_BEHIND = "JSON stands behind other text in it"
 _NOTHING = "no file in this folder holds spans"
-_WAYS_OUT = {
-    _METRICS: "name the file of the traces or of the logs",
-    _MESSAGES: 'a request is known by its model: {"model": …, "messages": […]}',
-    _AZURE: "log the bodies: a proxy in front of it does",
-    _ZIP: "unpack it first",
-    _SQLITE: "let the program export it that keeps it: opencode export SESSION > FILE",
-}
-_CLOSED = {b"PK\x03\x04": _ZIP, b"SQLite format 3\0": _SQLITE}  # may hold telemetry, and are not looked into
-_FLUSHED = "is this the file that the exporter writes to, and was it flushed?"
+_CLOSED = {
+    b"PK\x03\x04": unread.ZIP,
+    b"SQLite format 3\0": unread.SQLITE,
+}  # may hold telemetry, and are not looked into
 
 
 def format_names() -> tuple[str, ...]:
@@ -167,7 +153,7 @@ class _Nothing(InputError):
     """A stream of which nothing was read, by the first of the reasons; ``more``: how many others there are."""
 
     def __init__(self, note: Skipped, more: int) -> None:
-        super().__init__(note.where, note.why + _and_more(more), _way_out(note.why))
+        super().__init__(note.where, note.why + _and_more(more), unread.way_out(note.why, format_names()))
         self.note = note
 
 
@@ -200,10 +186,10 @@ def _read_folder(folder: Path, forced: Format | None) -> Iterator[Batch]:
 def _of_no_use(folder: Path, notes: list[Skipped]) -> InputError:
     """A folder of which nothing was read, by the first of its files that may be telemetry, else by the first."""
     if not notes:
-        return InputError(str(folder), _NOTHING, _FLUSHED)
+        return InputError(str(folder), _NOTHING, unread.FLUSHED)
     note = next((note for note in notes if not note.foreign), notes[0])
     why = f"{_NOTHING}: {note.where}: {note.why}{_and_more(len(notes) - 1)}"
-    return InputError(str(folder), why, _way_out(note.why))
+    return InputError(str(folder), why, unread.way_out(note.why, format_names()))
 
 
 def _and_more(reasons: int) -> str:
@@ -247,7 +233,7 @@ def _read_stream(source: str, stream: BinaryIO, forced: Format | None) -> Iterat
         skipped.clear()
         yield Batch(source, format_, records.spans, records.logs, notes, _position(stream))
     if not found:
-        first = first or (skipped[0] if skipped else Skipped(source, _EMPTY, foreign=True))
+        first = first or (skipped[0] if skipped else Skipped(source, unread.EMPTY, foreign=True))
         foreign = foreign and all(note.foreign for note in skipped)
         more = told + len(skipped) - 1 if first.foreign else 0
         raise _Nothing(Skipped(first.where, first.why, foreign), max(0, more))
@@ -280,18 +266,6 @@ def total_size(paths: Iterable[str | Path]) -> int | None:
 
 def _reason(error: OSError) -> str:
     return (error.strerror or "cannot be read").lower()
-
-
-def _way_out(why: str) -> str:
-    if why.startswith(_OTHER):
-        return "name none: each is known by its content"
-    if _BEHIND in why:
-        return "a line has to be JSON from its first character on"
-    if why.startswith(_UNKNOWN):
-        return "known are " + ", ".join(format_names())
-    if OVERLONG in why:
-        return "split it, a request or a span a line: jq -c '.[]' does so with a list"
-    return _WAYS_OUT.get(why, _FLUSHED if why == _EMPTY or "cut off" in why else "")
 
 
 def _records(
@@ -333,20 +307,20 @@ def _json_records(
     stream: BinaryIO, where: str, skipped: list[Skipped], forced: Format | None, head: bytes, *, text: bool
 ) -> Iterator[tuple[str, Records]]:
     """``text``: the stream begins as text, and not as JSON; ``head``: with what it begins."""
-    unread = Unread(where, skipped)
+    passed = Unread(where, skipped)
     was_telemetry, of_a_vendor = signs.of_telemetry(head, where), signs.of_a_vendor(head)
     documents = _Documents(jsontext.documents(stream))
     for document in documents:
         if document.problem:
             foreign = text or document.problem == jsontext.NOT_JSON
-            unread.add(document.first, document.last, document.problem, foreign=foreign and not was_telemetry)
+            passed.add(document.first, document.last, document.problem, foreign=foreign and not was_telemetry)
             if len(skipped) >= _MANY:
                 yield "", Records()
             continue
         value = document.value
         known = _stream_format(value, forced)
         if known is not None:
-            unread.end()
+            passed.end()
             documents.put_back(document)
             del document, value
             for records in known.read(_items(documents, where, skipped, known, forced), where, skipped):
@@ -364,7 +338,7 @@ def _json_records(
             suffix, item = opened.pop()
             claimed = _claimed(item, forced)
             if isinstance(claimed, JsonFormat):
-                unread.end()
+                passed.end()
                 records = claimed.decode(item, place, skipped)
                 del item
                 yield claimed.name + suffix, records
@@ -375,10 +349,10 @@ def _json_records(
                 del item, inside
             else:
                 foreign = forced is None and not of_a_vendor
-                unread.add(first, last, _stranger(item, forced), alone=alone, foreign=foreign)
+                passed.add(first, last, unread.why_strange(item, forced), alone=alone, foreign=foreign)
                 if len(skipped) >= _MANY:
                     yield "", Records()
-    unread.end()
+    passed.end()
 
 
 def _inside(item: Any, claimed: Format | None) -> list[Any]:
@@ -410,7 +384,7 @@ def _items(
 ) -> Iterator[Item]:
     """The values of documents that belong together: up to the first that is of another format. No two have one number: those
     that begin on one line are counted."""
-    unread = Unread(where, skipped)
+    passed = Unread(where, skipped)
     line = count = 0
     for document in documents:
         first, last, value, problem, note, alone, *_ = document
@@ -420,9 +394,9 @@ def _items(
             break
         del document
         if problem:
-            unread.add(first, last, problem, alone=alone)
+            passed.add(first, last, problem, alone=alone)
             continue
-        unread.end()
+        passed.end()
         place = where if alone else f"{where}:{first}"
         if note:
             skipped.append(Skipped(place, note))
@@ -443,7 +417,7 @@ def _items(
             else:
                 record = str(count) if listed else f"{first}.{count}"
                 yield Item(record, f"{where}, record {record}", waiting.pop())
-    unread.end()
+    passed.end()
 
 
 def _stream_format(value: Any, forced: Format | None) -> StreamFormat | None:
@@ -484,41 +458,9 @@ def _claimed(value: Any, forced: Format | None) -> JsonFormat | StreamFormat | W
     return None
 
 
-def _is_azure(document: dict[str, Any]) -> bool:
-    """A record of the diagnostic settings of Azure OpenAI."""
-    resource = document.get("resourceId")
-    named = isinstance(resource, str) and "MICROSOFT.COGNITIVESERVICES" in resource.upper()
-    return named and "category" in document and "operationName" in document
-
-
 def _none_known(head: bytes, where: str) -> Skipped:
-    why = f"{_UNKNOWN}: {_BEHIND}" if jsontext.behind_text(head) else _UNKNOWN
+    why = f"{unread.UNKNOWN}: {unread.BEHIND}" if jsontext.behind_text(head) else unread.UNKNOWN
     return Skipped(where, why, foreign=not signs.of_telemetry(head, where))
-
-
-# Only keys that are words of formats are told: any other may hold what a person wrote.
-_FAMILIAR = frozenset(
-    "batches data error events id items kind logs message messages metrics model name object observations records request "
-    "resource response result results scope spans trace traceId traces type value values version".split()
-)
-
-
-def _stranger(document: Any, forced: Format | None) -> str:
-    if forced is not None:
-        return f"{_OTHER}, {forced.name}"
-    if not isinstance(document, dict):
-        return _UNKNOWN
-    if "resourceMetrics" in document or "resource_metrics" in document:
-        return _METRICS
-    sent = document.get("messages")
-    if "model" not in document and (
-        (isinstance(sent, list) and sent) or {"role", "content"} <= document.keys()
-    ):
-        return _MESSAGES
-    if _is_azure(document):
-        return _AZURE
-    keys = [key for key in document if key in _FAMILIAR][:4]
-    return _UNKNOWN + (f" (keys {', '.join(keys)})" if keys else "")
 
 
 def _head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
