@@ -22,7 +22,8 @@ _SHARED_TO = 1.05  # and places that were shared out
 _HIDDEN = 1.5  # a prompt this much larger than what was counted has something in front that was not recorded
 _RUNS = (KIND_INDEX["tool_call"], KIND_INDEX["tool_result"])  # a run of one of them may be one position
 _STAYS = 24  # tokens of a result that was cleared: the id of its call, and a note
-_RESULT, _THINKING, _IMAGE = KIND_INDEX["tool_result"], KIND_INDEX["thinking"], KIND_INDEX["image"]
+_RESULT, _THINKING = KIND_INDEX["tool_result"], KIND_INDEX["thinking"]
+_IMAGE, _SYSTEM = KIND_INDEX["image"], KIND_INDEX["system"]
 
 
 @dataclass(slots=True, eq=False)
@@ -98,48 +99,67 @@ class Path:
         if shared is None:
             shared = self._shared(prompt, drops)
         kept, new = shared, prompt.since(shared)
-        asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0) if drops else 0
-        standing = self._thinking() if asked else []
-        spoke = asked > 0
-        if standing:
-            spoke = sum(s.kind == "thinking" for i, s in enumerate(new, shared) if i >= asked) < len(standing)
-        standing = standing if spoke else []
-        if spoke and self._still(standing, new, shared, asked, total, factor, read):
-            asked, standing = 0, []
-        self.asked = asked
-        self.dropped = sum(self.ends[i + 1] - self.ends[i] for i in standing)
-        thought = self.thought if self.thought is not None and self.thought < shared else None
+        self.asked, self.dropped = self._asked(new, shared, total, factor, read) if drops else (0, 0)
+        asked, thought = self.asked, self.thought
+        if thought is not None and thought >= shared:
+            thought = None
         if asked and thought is not None:
             kept, new, thought = thought, prompt.since(thought), None
-        before = {self.names[i]: self.ends[i + 1] - self.ends[i] for i in range(kept, len(self.kinds))}
-        del self.names[kept:]
-        del self.keys[kept + 1 :], self.ends[kept + 1 :], self.positions[kept + 1 :], self.kinds[kept:]
+        before = self._cut(kept) if kept < len(self.kinds) else {}
         key, position = self.keys[-1], self.positions[-1]
-        fresh = []
         last = self.kinds[-1] if self.kinds else -1
+        counts: list[int] = []
+        known: list[int | None] = []
+        media: list[int] = []
         for i, s in enumerate(new, kept):
-            kind = KIND_INDEX[s.kind]
+            kind, digest = KIND_INDEX[s.kind], s.digest.encode()
+            name = xxhash.xxh3_64_intdigest(digest, _SEED)
+            tokens: int | None = 0
+            was: int | None = None
             if kind != _THINKING or i >= asked:
-                key = _next(key, s)
+                key = xxhash.xxh3_64_intdigest(digest, key)
                 position += not (runs and kind == last and kind in _RUNS)
                 last = kind
                 if kind == _THINKING and thought is None:
                     thought = i
+                tokens, was = s.tokens, before.get(name)
+                if tokens is None and was is None:
+                    media.append(len(counts))
+            counts.append(tokens or 0)
+            known.append(was)
             self.keys.append(key)
             self.positions.append(position)
             self.kinds.append(kind)
-            name = _next(_SEED, s)
             self.names.append(name)
-            fresh.append(name)
         self.thought, self.tools = thought, len(prompt.tools)
         self.head = self.tools + len(prompt.system)
-        system = KIND_INDEX["system"]
-        while self.head < len(self.kinds) and self.kinds[self.head] == system:
+        while self.head < len(self.kinds) and self.kinds[self.head] == _SYSTEM:
             self.head += 1
-        gone = [s.kind == "thinking" and i < asked for i, s in enumerate(new, kept)]
-        known = [None if out else before.get(name) for name, out in zip(fresh, gone, strict=True)]
-        self._measure(new, gone, known, total, factor, unseen)
+        self._measure(counts, known, media, total, factor, unseen)
         return shared
+
+    def _cut(self, kept: int) -> dict[int, int]:
+        """Forget the segments from ``kept`` on: their sizes by their names."""
+        ends = self.ends
+        sizes = {self.names[i]: ends[i + 1] - ends[i] for i in range(kept, len(self.kinds))}
+        del self.names[kept:], self.kinds[kept:]
+        del self.keys[kept + 1 :], self.ends[kept + 1 :], self.positions[kept + 1 :]
+        return sizes
+
+    def _asked(
+        self, new: Sequence[Segment], shared: int, total: int | None, factor: float, read: int | None
+    ) -> tuple[int, int]:
+        """The place of the user's new message, before which no thinking stands (0: it still does), and the tokens of what
+        was taken out there."""
+        asked = max((i for i, s in enumerate(new, shared) if s.kind == "user"), default=0)
+        standing = self._thinking() if asked else []
+        if standing and sum(s.kind == "thinking" for i, s in enumerate(new, shared) if i >= asked) >= len(
+            standing
+        ):
+            return asked, 0
+        if asked and self._still(standing, new, shared, asked, total, factor, read):
+            return 0, 0
+        return asked, sum(self.ends[i + 1] - self.ends[i] for i in standing)
 
     def _thinking(self) -> list[int]:
         """The segments of thinking that still stand before the model."""
@@ -205,24 +225,22 @@ class Path:
 
     def _measure(
         self,
-        new: Sequence[Segment],
-        gone: Sequence[bool],
+        counts: Sequence[int],
         known: Sequence[int | None],
+        media: Sequence[int],
         total: int | None,
         factor: float,
         unseen: bool,
     ) -> None:
-        """``known``: sizes of those that stood in the prompt before, too."""
-        counts = [0 if out else s.tokens or 0 for s, out in zip(new, gone, strict=True)]
+        """``counts``: our own; ``known``: sizes of those that stood in the prompt before, too; ``media``: which have neither."""
         counted, base = sum(counts) * factor, self.ends[-1]
-        media = [i for i, s in enumerate(new) if s.tokens is None and not gone[i] and known[i] is None]
         rest = counted if total is None else float(total - base)
         first = len(self.ends) == 1
         if total is not None and first and (unseen or rest > _HIDDEN * counted) and not media:
             self.ends[0] = base = max(0, round(rest - counted))
             rest = float(total - base)
         sizes = [c * factor if was is None else float(was) for c, was in zip(counts, known, strict=True)]
-        again = float(sum(was for was in known if was is not None))
+        again = float(sum(filter(None, known)))
         own = sum(sizes) - again
         if media and rest > own + again:
             for i in media:
@@ -239,7 +257,7 @@ class Path:
             at += size
             self.ends.append(round(at))
         if (
-            total is not None and rest <= 0 and new and self.ends[-1]
+            total is not None and rest <= 0 and counts and self.ends[-1]
         ):  # what stood before was taken for too large
             scale = total / self.ends[-1]
             self.ends = array("q", (round(end * scale) for end in self.ends))
