@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from sys import intern
 
 from otel_ctx.cache.learned import Learned
@@ -73,6 +74,11 @@ def scope_of(call: Call, before: str | None = None) -> str:
     if before is not None and not (provider and model):
         was = before.partition("\0")
         provider, model = provider or was[0], model or was[2]
+    return _scope(provider, model)
+
+
+@lru_cache(maxsize=1024)
+def _scope(provider: str, model: str) -> str:
     return intern(f"{provider}\0{model}")
 
 

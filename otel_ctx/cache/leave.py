@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from otel_ctx.cache.mechanism import Lifetime
 from otel_ctx.cache.past import Past
+from otel_ctx.cache.path import Path
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.shelf import WALK
 from otel_ctx.cache.store import Entry
@@ -13,10 +14,10 @@ def left(run: Run) -> Past:
     call, path, past, places = run.call, run.path, run.past, run.marks.places
     ready = call.first_token_unix_nano or call.end_unix_nano
     run.caches.learned.saw(call.usage, call.service, run.scope, run.family, run.mech)
-    if call.status == "ok":
-        _write(run, ready)
     ttl = places[-1][1] if places else None
     lifetime = _lifetime(run, ttl)
+    if call.status == "ok" and path is not None:
+        _write(run, path, ready, lifetime)
     return Past(
         call_id=call.id,
         scope=run.scope,
@@ -47,16 +48,15 @@ def _lifetime(run: Run, ttl: str | None) -> Lifetime:
     return run.mech.lifetime(ttl) if run.mech.style == "marked" else run.mech.usual
 
 
-def _write(run: Run, ready: int) -> None:
-    path, mech, marks = run.path, run.mech, run.marks
-    if path is None:
-        return
+def _write(run: Run, path: Path, ready: int, lifetime: Lifetime) -> None:
+    """``lifetime``: that of the last place."""
+    mech, marks = run.mech, run.marks
     if mech.style == "marked":
         read = run.call.usage.cache_read
         if read and not marks.shown:  # an entry that nobody told of shows itself
-            _put(run, path.nearest(read), ready, run.past.ttl if run.past else None)
+            _put(run, path.nearest(read), ready, _lifetime(run, run.past.ttl if run.past else None))
         for place, ttl in marks.places:
-            _put(run, place, ready, ttl)
+            _put(run, place, ready, _lifetime(run, ttl))
         if marks.asked and not marks.shown and run.shelf is not None:
             run.shelf.suppose(run.caches.supposed, ready, _lifetime(run, None))
             if _marks_head(run):
@@ -64,11 +64,12 @@ def _write(run: Run, ready: int) -> None:
         if marks.places and marks.places[-1][1]:
             run.caches.learned.lifetimes(run.call.service, run.scope).add(marks.places[-1][1])
         return
-    places = {path.head, len(path)} if mech.style != "endings" else {len(path)}
+    length = len(path)
+    places = {path.head, length} if mech.style != "endings" else {length}
     if run.past is None:
-        places |= set(range(1, min(len(path), WALK) + 1)) if mech.style != "endings" else {path.head}
+        places |= set(range(1, min(length, WALK) + 1)) if mech.style != "endings" else {path.head}
     for place in sorted(places):
-        _put(run, place, ready, None)
+        _put(run, place, ready, lifetime)
 
 
 def _marks_head(run: Run) -> bool:
@@ -82,11 +83,11 @@ def _marks_head(run: Run) -> bool:
     return any(path.nearest(place) == path.head for place in places)
 
 
-def _put(run: Run, place: int, ready: int, ttl: str | None) -> None:
+def _put(run: Run, place: int, ready: int, lifetime: Lifetime) -> None:
     if run.shelf is None:
         return
     known = run.past is not None or not _only_read(run, place)
-    entry = run.shelf.put(place, ready, _lifetime(run, ttl))
+    entry = run.shelf.put(place, ready, lifetime)
     if entry is None:
         return
     run.entry = entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from otel_ctx.rules import Family
@@ -14,6 +15,10 @@ prompts part, in steps. effort: as prefix, but nothing is promised."""
 _STYLES: dict[str, Style] = {
     "breakpoint": "marked", "openai_breakpoint": "endings", "auto_rounded_prefix": "prefix", "block_hash": "prefix",
     "radix": "prefix", "slot_prefix": "prefix", "auto_units": "effort", "auto_best_effort": "effort",
+}  # fmt: skip
+_WITHIN = {
+    "parallel_tool_calls": "parallel_tool_calls", "text.format": "response_format", "reasoning.effort": "effort",
+    "verbosity": "verbosity",
 }  # fmt: skip
 _FAR = 1 << 30
 _BY_HANDLE = "explicit"  # a lifetime of caches that are made by hand and named in the request
@@ -30,7 +35,7 @@ class Lifetime:
 _UNPUBLISHED = Lifetime()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mechanism:
     style: Style
     minimum: int
@@ -41,13 +46,14 @@ class Mechanism:
     runs: bool = True  # a run of tool calls, or of results, is one position of the lookback
     drops_thinking: bool = False  # a user's new message takes out the thinking before it
     most_marks: int = _FAR  # of a request; more are not heeded
+    within: frozenset[str] = frozenset()  # settings of a request that are part of an unmarked prefix
 
-    @property
+    @cached_property
     def usual(self) -> Lifetime:
         """Of an entry whose lifetime was not asked for."""
         return next(iter(self.lifetimes.values()), _UNPUBLISHED)
 
-    @property
+    @cached_property
     def longest(self) -> int | None:
         """Seconds that any entry of the family may live."""
         known = [n for life in self.lifetimes.values() for n in (life.least, life.most) if n is not None]
@@ -79,6 +85,9 @@ def mechanism_of(family: Family) -> Mechanism:
         for name, (least, most) in family.ttl_seconds.items()
         if style == "marked" or name != _BY_HANDLE
     }
+    within = {_WITHIN[name] for name in family.get("in_prefix") or () if name in _WITHIN}
+    if style == "endings":
+        within.add("tool_choice")
     return Mechanism(
         style=style,
         minimum=family.min_cacheable_tokens or 0,
@@ -89,4 +98,5 @@ def mechanism_of(family: Family) -> Mechanism:
         runs=family.lookback_runs_collapse,
         drops_thinking=family.prior_thinking_kept is False,
         most_marks=family.max_breakpoints or _FAR,
+        within=frozenset(within),
     )

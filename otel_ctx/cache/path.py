@@ -232,7 +232,7 @@ class Path:
         factor: float,
         unseen: bool,
     ) -> None:
-        """``counts``: our own; ``known``: sizes of those that stood in the prompt before, too; ``media``: which have neither."""
+        """``counts``: our own; ``known``: sizes of those that stood in the prompt before, too; ``media``: those without."""
         counted, base = sum(counts) * factor, self.ends[-1]
         rest = counted if total is None else float(total - base)
         first = len(self.ends) == 1

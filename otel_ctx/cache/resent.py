@@ -63,9 +63,10 @@ def cleared(
     """Tokens that are gone although the text says that all of the ``before`` was sent again with ``new`` behind it: the
     provider took them out. 0 where that is not certain. ``dropped``: about how many its rules take out; ``most``: how many
     of the ``before`` it takes out at most; what is missing beyond them is missing of new results."""
-    if any(s.tokens is None for s in new):
+    counts = [s.tokens for s in new]
+    if None in counts:
         return dropped
-    added = round(sum(s.tokens or 0 for s in new) * factor)
+    added = round(sum(filter(None, counts)) * factor)
     gone = before + added - total
     if dropped:  # both are counted: the smaller of two counts is the nearer to the truth
         return gone if gone > 0 and _NEARER * added < dropped else dropped

@@ -31,7 +31,7 @@ class Run:
         self.mech = caches.mechanism(self.family)
         self.visible: Sequence[tuple[int, str]] = visible if self.mech.style == "marked" else ()
         self.scope = scope_of(call, past.scope if past is not None else None)
-        self.settings = settings_of(call, self.family, self.mech, caches.rules)
+        self.settings = settings_of(call, self.mech, caches.rules)
         self.hidden = caches.learned.hidden(call.usage, self.family, self.mech)
         self.path: Path | None = None
         self.shelf: Shelf | None = None

@@ -6,31 +6,25 @@ from typing import Literal
 
 from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.model import Call
-from otel_ctx.rules import Family, Rules
+from otel_ctx.rules import Rules
 
 Settings = tuple[tuple[str, str], ...]
 """(name, digest of the value)"""
 
-_WITHIN = {
-    "parallel_tool_calls": "parallel_tool_calls", "text.format": "response_format", "reasoning.effort": "effort",
-    "verbosity": "verbosity",
-}  # fmt: skip
 
-
-def settings_of(call: Call, family: Family | None, mech: Mechanism, rules: Rules) -> Settings:
-    """By the family's rule; of a marked prefix by the matrix of what invalidates what."""
-    if family is None or not call.parameters:
+def settings_of(call: Call, mech: Mechanism, rules: Rules) -> Settings:
+    """By the rule of the model; of a marked prefix by the matrix of what invalidates what."""
+    if not call.parameters:
         return ()
     if mech.style == "marked":
         return tuple(p for p in call.parameters if rules.invalidated_by(p[0]) is not None)
-    within = {_WITHIN[name] for name in family.get("in_prefix") or () if name in _WITHIN}
-    if mech.style == "endings":
-        within.add("tool_choice")
-    return tuple(p for p in call.parameters if p[0] in within)
+    return tuple(p for p in call.parameters if p[0] in mech.within)
 
 
 def losing(settings: Settings, section: Literal["tools", "system"], rules: Rules) -> Settings:
     """Those of a marked prefix whose change loses ``section`` too. Where that depends on the model, it is kept."""
+    if not settings:
+        return ()
     found = ((p, rules.invalidated_by(p[0])) for p in settings)
     return tuple(p for p, row in found if row is not None and getattr(row, section) == "lost")
 

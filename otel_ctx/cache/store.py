@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from struct import Struct
+from struct import Struct, error
 
 import xxhash
 
@@ -109,22 +109,19 @@ class Store:
         tokens, start, ready, least, most = _PACKED.unpack(packed)
         if self._latest - start > self._keep:
             return None
-        return Entry(
-            tokens,
-            start,
-            ready,
-            None if least == _UNKNOWN else least,
-            None if most == _UNKNOWN else most,
-            place,
-        )
+        known = None if least == _UNKNOWN else least
+        return Entry(tokens, start, ready, known, None if most == _UNKNOWN else most, place)
 
     def _put(self, entry: Entry, place: int) -> None:
         least = _UNKNOWN if entry.least is None else entry.least
         most = _UNKNOWN if entry.most is None else entry.most
-        self._old.pop(place, None)
-        self._new[place] = _PACKED.pack(
-            _fitting(entry.tokens), _fitting(entry.start), _fitting(entry.ready), least, most
-        )
+        if self._old:
+            self._old.pop(place, None)
+        try:
+            packed = _PACKED.pack(entry.tokens, entry.start, entry.ready, least, most)
+        except error:  # times that a sender claims and OTLP cannot tell
+            packed = _PACKED.pack(*map(_fitting, (entry.tokens, entry.start, entry.ready)), least, most)
+        self._new[place] = packed
         if len(self._new) >= self._half:
             self._old, self._new = self._new, {}
 

@@ -220,7 +220,6 @@ class Judge:
             gap=placed.gap,
             compared=old.id if old is not None else None,
         )
-        family = self._rules.model(call.model, call.platform or call.provider)
         return Step(
             reading,
             thread.last,
@@ -229,10 +228,7 @@ class Judge:
             self._texts.get,
             conflicts,
             thread.context,
-            minimum=family.min_cacheable_tokens if family is not None else None,
-            lookback=family.lookback_positions if family is not None else None,
-            engine=family.engine if family is not None else "",
-            lifetimes=family.ttl_seconds if family is not None else {},
+            rule=self._rules.model(call.model, call.platform or call.provider),
             compactions=thread.compactions,
         )
 

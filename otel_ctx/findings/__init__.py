@@ -81,10 +81,7 @@ CHECKS: tuple[Check, ...] = (
     window.headroom_low,
     window.growth_spike,
     compaction.compaction_loop,
-    quality.content_not_captured,
-    quality.content_truncated,
-    quality.attributes_dropped,
-    quality.usage_missing,
+    quality.unrecorded,
     quality.usage_inconsistent,
     quality.double_instrumentation,
 )

@@ -122,7 +122,7 @@ def behind(step: Step) -> Iterator[Finding]:
 
 def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
     """``how``: which of the words, where a cause has several."""
-    if not how and f"{_UNPROMISED}{cause}" in _said() and access.ttl_seconds is None and not step.lifetimes:
+    if not how and f"{_UNPROMISED}{cause}" in _said() and access.ttl_seconds is None and not _lifetimes(step):
         how = _UNPROMISED
     words, call = _said()[f"{how}{cause}"], step.call
     before = step.previous
@@ -133,7 +133,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "gap": _span(access.gap_seconds),
         "ttl": _span(access.ttl_seconds),
         "minimum": f"{rule:,}" if rule else "?",
-        "lookback": str(step.lookback or "?"),
+        "lookback": str((step.rule.lookback_positions if step.rule is not None else None) or "?"),
         "note": access.note,
         "actual": f"{access.actual or 0:,}",
         "expected": f"{access.expected:,}",
@@ -168,14 +168,19 @@ _UNROUTED = ("breakpoint",)  # whose requests have no such key
 
 def _longer(step: Step, access: Access) -> str:
     """A lifetime that would have bridged the pause and how to ask for it, with a blank behind; or that there is none."""
-    if not step.lifetimes:
+    lifetimes = _lifetimes(step)
+    if not lifetimes:
         return "Where such pauses are usual, ask for a longer lifetime if the provider offers one. "
     had, gap = access.ttl_seconds or 0, access.gap_seconds or 0
-    for name, (least, most) in step.lifetimes.items():
+    for name, (least, most) in lifetimes.items():
         how = _ASKED_BY.get((step.engine, name))
         if how and least > had and gap < (most or least):
             return f"Where such pauses are usual, ask for the longer lifetime ({how}). "
     return "No lifetime that is offered bridges such a pause. "
+
+
+def _lifetimes(step: Step) -> Mapping[str, tuple[int, int | None]]:
+    return step.rule.ttl_seconds if step.rule is not None else {}
 
 
 def _switch(step: Step) -> str:

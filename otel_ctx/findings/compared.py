@@ -61,7 +61,7 @@ def not_seen(step: Step) -> Iterator[NotChecked]:
         whose = call if "tools" in mine.lost else old
         yield NotChecked("tools_changed", _why_tools(whose), (call.id,))
     hidden = lost & {"system", "messages", "head"}
-    unsure = not lost and any(r in _WHY for c in (call, old) for r in c.completeness.reasons)
+    unsure = not lost and any(r in _WHY for r in (*mine.reasons, *old.completeness.reasons))
     if (hidden or unsure) and (at is None or "system" in lost):
         yield NotChecked("prefix_changed", _why(damaged), (call.id,))
 

@@ -11,6 +11,7 @@ from otel_ctx.model import Cost, Evidence, Finding, NotChecked, Severity
 
 _MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
 _FEW = 64  # tokens
+_UNRECORDED = ("content_not_captured", "content_truncated", "attributes_dropped", "usage_missing")
 
 _OF_SUMS = (
     "Where the parent has more, look for calls that are not in this dump: dropped by sampling, or made by a client that is "
@@ -22,32 +23,16 @@ _UNPAIRED = (
 )
 
 
-def content_not_captured(step: Step) -> Iterator[Finding]:
-    """Contents that are not in the telemetry: all of them, part of them, or the tool definitions."""
-    return _of_gaps(step, "content_not_captured")
-
-
-def content_truncated(step: Step) -> Iterator[Finding]:
-    """Values or messages that end too early."""
-    return _of_gaps(step, "content_truncated")
-
-
-def attributes_dropped(step: Step) -> Iterator[Finding]:
-    """Attributes that a span lost to its limit."""
-    return _of_gaps(step, "attributes_dropped")
-
-
-def usage_missing(step: Step) -> Iterator[Finding]:
-    """Calls that went well and report no input tokens."""
-    return _of_gaps(step, "usage_missing")
-
-
-def _of_gaps(step: Step, kind: str) -> Iterator[Finding]:
+def unrecorded(step: Step) -> Iterator[Finding]:
+    """What is not in the telemetry, kind by kind: contents, all or part of them; the ends of values or messages; attributes
+    that a span lost to its limit; the input tokens of calls that went well."""
     call = step.call
-    for gap in gaps(call):
-        if gap.kind == kind:
-            detail, fix = recorded_by(call) + gap.note, switch_of(gap.lost, call)
-            yield _finding(step, kind, gap.severity, gap.title, detail, fix, gap.evidence)
+    lost = list(gaps(call))
+    for kind in _UNRECORDED if lost else ():
+        for gap in lost:
+            if gap.kind == kind:
+                detail, fix = recorded_by(call) + gap.note, switch_of(gap.lost, call)
+                yield _finding(step, kind, gap.severity, gap.title, detail, fix, gap.evidence)
 
 
 def usage_inconsistent(step: Step) -> Iterator[Finding]:

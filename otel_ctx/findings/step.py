@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
 from otel_ctx.frozen import frozen
 from otel_ctx.model import Break, Call, Context, Finding, NotChecked, Reading, Segment
+from otel_ctx.rules import Family
 
 
 @frozen(frozen=True, slots=True, eq=False)
@@ -16,9 +17,8 @@ class Step:
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
     first; ``text`` gives a segment's text by its digest while it is kept; ``sum_conflicts`` are the contradictions between
     the call's numbers and the sums that agent spans above it write; ``before`` is how full the window was when that was
-    last known; ``minimum``, ``lookback``, ``engine`` and ``lifetimes`` (seconds at least and at most, by
-    name) are the cache rule's, where one is known;
-    ``compactions`` are the turns of the conversation at which its history was replaced before."""
+    last known; ``rule`` is the cache's, where one is known; ``compactions`` are the turns of the conversation at which its
+    history was replaced before."""
 
     reading: Reading
     previous: Call | None
@@ -27,15 +27,20 @@ class Step:
     text: Callable[[str], str | None]
     sum_conflicts: Sequence[str] = field(default=())
     before: Context | None = None
-    minimum: int | None = None
-    lookback: int | None = None
-    engine: str = ""
-    lifetimes: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    rule: Family | None = None
     compactions: Sequence[int] = ()
 
     @property
     def call(self) -> Call:
         return self.reading.call
+
+    @property
+    def minimum(self) -> int | None:
+        return self.rule.min_cacheable_tokens if self.rule is not None else None
+
+    @property
+    def engine(self) -> str:
+        return self.rule.engine if self.rule is not None else ""
 
 
 _NAME = re.compile(r"[\w.:/@-]{1,64}")  # anything else may be more than a name

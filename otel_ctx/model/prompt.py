@@ -172,13 +172,15 @@ class Prompt:
 
     def since(self, start: int) -> list[Segment]:
         """The segments from ``start`` on."""
-        head = (*self.tools, *self.system)
-        if start < len(head):
-            return [*head[start:], *self.messages]
-        return self.messages.since(start - len(head))
+        ahead = len(self.tools) + len(self.system)
+        if start >= ahead:
+            return self.messages.since(start - ahead)
+        return [*(*self.tools, *self.system)[start:], *self.messages]
 
     def marked(self) -> tuple[tuple[int, str], ...]:
         """(index, marker) of the segments that carry a cache marker."""
         head = (*self.tools, *self.system)
-        own = tuple((i, s.cache_marker) for i, s in enumerate(head) if s.cache_marker)
+        own = tuple([(i, s.cache_marker) for i, s in enumerate(head) if s.cache_marker])
+        if not self.messages.marked:
+            return own
         return own + tuple((i + len(head), marker) for i, marker in self.messages.marked)
