@@ -20,6 +20,9 @@ class Verdict(NamedTuple):
     note: str = ""
 
 
+NO_VERDICT = Verdict()
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """``expected``: the place up to which the prompt before reached; ``entry`` holds it (None: it is gone or never was).
@@ -59,7 +62,7 @@ def verdict(f: Facts) -> Verdict:
         found = judge(f)
         if found is not None:
             return found
-    return Verdict()
+    return NO_VERDICT
 
 
 def _by(f: Facts, strongest: Evidence) -> Evidence:

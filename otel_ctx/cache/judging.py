@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from otel_ctx.cache.cause import OF_THE_TAIL, THE_PROVIDERS, Verdict, missed_beside, unmarked_tail, verdict
+from otel_ctx.cache.cause import (
+    NO_VERDICT,
+    OF_THE_TAIL,
+    THE_PROVIDERS,
+    Verdict,
+    missed_beside,
+    unmarked_tail,
+    verdict,
+)
 from otel_ctx.cache.facts import facts_of, too_short, unseen_in_front
 from otel_ctx.cache.marks import marked_once, marks_of
 from otel_ctx.cache.outcome import best_split, outcome_of, reported_split
@@ -20,16 +28,17 @@ def judge(
     run: Run, relation: Relation, previous: Call | None, old: Call | None, shared: int, at: Break | None
 ) -> Access:
     past, usage = run.past, run.call.usage
+    before = past.path if past is not None else None
     follows = past is not None and (old is not None or relation == "repeats")
-    both = run.seen and past is not None and past.path is not None
-    length = len(past.path) if past is not None and past.path is not None else 0
-    common = past.common(old, at) if past is not None and both and follows else None
+    both = run.seen and before is not None
+    length = len(before) if before is not None else 0
+    common = past.common(old, at) if past is not None and at is not None and both and follows else None
     again = past.again(old, run.call, at) if past is not None and common is not None else 0
     edited = both and follows and at is None and past is not None and run.total < past.total
-    most = past.path.removable if edited and past is not None and past.path is not None else None
+    most = before.removable if edited and before is not None else None
     kept = run.walk(previous, shared)
     dropped = run.dropped = run.path.dropped if run.path is not None and both and follows else 0
-    if both and follows and common is not None:
+    if common is not None:
         run.cleared = min(dropped, again)
     elif both and follows and kept < length and run.path is not None:
         common = of_old(run, run.path, kept, old)
@@ -37,9 +46,9 @@ def judge(
             run.dropped = run.path.taken_out(old.prompt, run.tokens.factor)
     elif both and follows and past is not None and relation == "continues":
         asked = run.path.asked if run.path is not None else 0
-        new = [
-            s for i, s in enumerate(run.call.prompt.since(kept), kept) if i >= asked or s.kind != "thinking"
-        ]
+        new = run.call.prompt.since(kept)
+        if asked > kept:
+            new = [s for i, s in enumerate(new, kept) if i >= asked or s.kind != "thinking"]
         run.cleared = cleared(past.total, run.total, new, run.tokens.factor, dropped, most)
     ttl = past.ttl if past is not None else None
     run.marks = marks_of(run.mech, usage, run.total, run.visible, run.path, ttl)
@@ -65,12 +74,12 @@ def judge(
     if run.dropped and predicted is not None and (actual or 0) + spare < predicted.read:
         more = run.cleared - run.dropped > max(_MORE_LEAST, _MORE * run.dropped)
         run.dropped, run.elsewhere = 0, not more  # not even what stands in front of it was read
-    judged, tail = Verdict(), Verdict()
+    judged = tail = NO_VERDICT
     if lost:
         facts = facts_of(run, follows, both, expected - (behind if behind < lost else 0), spare, entry)
         judged, tail = verdict(facts), unmarked_tail(facts)
         if past is None and usage.cache_read and not judged.barrier and lost <= _UNMEASURED * expected:
-            lost, judged = 0, Verdict()  # it read another entry, or this one
+            lost, judged = 0, NO_VERDICT  # it read another entry, or this one
         elif behind >= lost:  # the marker alone is to blame
             judged, behind = tail, lost if at is not None else 0
         elif judged.otherwise in OF_THE_TAIL:  # one reason for all of it
@@ -87,8 +96,7 @@ def judge(
     otherwise = _otherwise(run, judged, both, old, at, common)
     if lost and run.path is not None and otherwise == "server_side_rewrite_suspected" and not run.dropped:
         run.path.rewrite(run.path.nearest(floor))
-    parts = (c.completeness.lost for c in (run.call, old) if c is not None)
-    if follows and not lost and usage.cache_read is None and any(parts):
+    if follows and not lost and usage.cache_read is None and _damaged(run, old):
         actual = None  # what was not seen may have changed
     return Access(
         predicted=predicted,
@@ -125,6 +133,10 @@ def _otherwise(
 
 def _whole(run: Run, old: Call | None) -> bool:
     return all(c is None or c.completeness.status == "full" for c in (run.call, old))
+
+
+def _damaged(run: Run, old: Call | None) -> bool:
+    return any(c.completeness.lost for c in (run.call, old) if c is not None)
 
 
 def in_the_dark(run: Run, relation: Relation, access: Access) -> bool:

@@ -67,7 +67,9 @@ class Run:
         )
         own, rules = self.settings, self.caches.rules
         marked = own if mech.style == "marked" else ()
-        tools, system = losing(marked, "tools", rules), losing(marked, "system", rules)
+        tools, system = (
+            (losing(marked, "tools", rules), losing(marked, "system", rules)) if marked else ((), ())
+        )
         self.path, self.images = path, path.images
         self.shelf = Shelf(self.caches.store, mech, path, self.now, self.scope, own, tools, system)
         return kept

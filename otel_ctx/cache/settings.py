@@ -23,8 +23,6 @@ def settings_of(call: Call, mech: Mechanism, rules: Rules) -> Settings:
 
 def losing(settings: Settings, section: Literal["tools", "system"], rules: Rules) -> Settings:
     """Those of a marked prefix whose change loses ``section`` too. Where that depends on the model, it is kept."""
-    if not settings:
-        return ()
     found = ((p, rules.invalidated_by(p[0])) for p in settings)
     return tuple(p for p, row in found if row is not None and getattr(row, section) == "lost")
 

@@ -29,13 +29,13 @@ class Shelf:
         system: Settings = (),
     ) -> None:
         self._store, self._mech, self._path, self._now = store, mech, path, now
-        marked, images = mech.style == "marked", path.images
+        marked = mech.style == "marked"
         self._tools_end, self._head_end = (path.tools, path.head) if marked else (0, 0)
         self._tools = f"{scope}\0{tools}" if tools else scope
         self._head = f"{scope}\0{system}" if system else scope
         self._all = f"{scope}\0{settings}" if settings else scope
-        if marked and images:  # one that comes or goes anywhere loses all messages
-            self._all = f"{scope}\0{settings}\0{images}"
+        if marked and path.images:  # one that comes or goes anywhere loses all messages
+            self._all = f"{scope}\0{settings}\0{path.images}"
 
     def _scope_at(self, place: int) -> str:
         """What the settings of a request lose does not lie in one place with what they keep."""

@@ -37,8 +37,7 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
         "cache_write": writes / _MILLION,
         "output": output / _MILLION,
     }
-    total = sum(parts.values())
-    low = high = total
+    low = high = total = sum(parts.values())
     if not known:
         high += write * (price_1h - price_write) / _MILLION
     if usage.cache_read is None:
@@ -47,7 +46,8 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
         # a price that is not published may be anything up to that of fresh input
         low -= sum(parts[name] for name in ("cache_read", "cache_write") if name not in usd)
     each = writes / write if write else price_write
-    rest, by_cause = write, dict[str, float]()
+    rest = write
+    by_cause: dict[str, float] = {}
     for cause, tokens in losses:
         written = min(tokens, rest)
         rest -= written

@@ -108,23 +108,26 @@ class Judge:
         results = [r for check in CHECKS for r in check(step)]
         found, left_out = [r for r in results if isinstance(r, Finding)], self._settings.leaves_out
         blamed = blame(step, found)
-        cost = cost_of(step.call, blamed.losses, self._rules)
+        losses = blamed.losses
+        cost = cost_of(step.call, losses, self._rules)
         found += unpriced_model(step, cost)
-        findings = tuple(_priced(f, blamed, cost) for f in found if not left_out(f))
-        kinds = tuple(dict.fromkeys(f.kind for f in findings))
-        ignored = tuple(dict.fromkeys(f.kind for f in found if left_out(f)))
+        findings: tuple[Finding, ...] = ()
+        ignored: tuple[str, ...] = ()
+        if found:
+            findings = tuple(_priced(f, blamed, cost) for f in found if not left_out(f))
+            ignored = tuple(dict.fromkeys(f.kind for f in found if left_out(f)))
         reading = step.reading._replace(
-            findings=kinds,
+            findings=tuple(dict.fromkeys([f.kind for f in findings])),
             cause=blamed.cause,
             wasted=blamed.tokens,
-            losses=blamed.losses,
+            losses=losses,
             evidence=blamed.evidence,
             cost=cost,
         )
         self._keep(thread, reading, placed)
-        if any(f.kind == "compaction" for f in found):
+        if found and any(f.kind == "compaction" for f in found):
             thread.compactions = (*thread.compactions, reading.turn)[-_BREAKS_KEPT:]
-        unchecked = tuple(r for r in results if isinstance(r, NotChecked))
+        unchecked = tuple([r for r in results if isinstance(r, NotChecked)]) if results else ()
         return Said(reading, findings, unchecked, ignored=ignored)
 
     def correct(self, was: Reading, call: Call, conflicts: Sequence[str] = ()) -> Reading | None:

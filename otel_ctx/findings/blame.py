@@ -33,6 +33,8 @@ class Blame(NamedTuple):
     @property
     def losses(self) -> tuple[tuple[str, int], ...]:
         """(cause, tokens): each lost token once."""
+        if not self.tokens:
+            return ()
         own = (self.cause, self.tokens - self.behind[1])
         return tuple(share for share in (own, self.behind) if share[0] and share[1])
 
@@ -42,9 +44,10 @@ NOTHING = Blame("", 0, "unknown")
 
 def blame(step: Step, findings: Sequence[Finding]) -> Blame:
     access = step.reading.access
-    whole = _whole(step, findings)
-    head = next((f for f in findings if f.kind in _OF_KIND and f.kind != "compaction"), None)
-    if whole.cause == "compaction" and head is not None and whole.tokens:
+    of_text = [f for f in findings if f.kind in _OF_KIND]
+    whole = _whole(step, of_text[0] if of_text else None)
+    head = next((f for f in of_text if f.kind != "compaction"), None) if whole.cause == "compaction" else None
+    if head is not None and whole.tokens:
         return whole._replace(behind=(_OF_KIND[head.kind], min(head.tokens, whole.tokens)))
     if access is None or not access.behind or not whole.tokens or whole.cause == access.behind_cause:
         return whole
@@ -53,9 +56,9 @@ def blame(step: Step, findings: Sequence[Finding]) -> Blame:
     return whole._replace(behind=(access.behind_cause, access.behind))
 
 
-def _whole(step: Step, findings: Sequence[Finding]) -> Blame:
+def _whole(step: Step, text: Finding | None) -> Blame:
+    """``text``: what is first said of what became of it."""
     access = step.reading.access
-    text = next((f for f in findings if f.kind in _OF_KIND), None)
     if access is None:
         return Blame(_OF_KIND[text.kind], 0, text.evidence) if text is not None else NOTHING
     if access.barrier:

@@ -79,9 +79,9 @@ def _more_text_than_input(step: Step) -> str:
 
 def double_instrumentation(step: Step) -> Iterator[Finding]:
     """One call that two instrumentations tell of."""
-    scopes = tuple(
-        sorted({s.scope for s in step.call.spans if s.role in ("primary", "duplicate") and s.scope})
-    )
+    if len(step.call.spans) < 2:
+        return
+    scopes = tuple(sorted({s.scope for s in step.call.spans if s.role != "aggregate" and s.scope}))
     if len(scopes) > 1:
         names = " and ".join((", ".join(scopes[:-1]), scopes[-1]))
         yield _finding(

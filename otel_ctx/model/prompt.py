@@ -100,6 +100,9 @@ class Chain:
 
     def since(self, start: int) -> list[Segment]:
         """The segments from ``start`` on, without walking what lies before."""
+        begin = self.length - len(self.new)
+        if start >= begin:
+            return list(self.new[start - begin :])
         links = []
         link: Chain | None = self
         end = self.length
