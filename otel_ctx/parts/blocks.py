@@ -121,8 +121,7 @@ def _written_out(text: str, kind: Kind, role: str, path: str) -> list[Part]:
 
 
 def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]:
-    inner = _first(block, *_CALLS)
-    inner = inner if isinstance(inner, dict) else block
+    inner = _unwrapped(block, _CALLS)
     fn = inner["function"] if isinstance(inner.get("function"), dict) else inner
     name = _first(fn, "name", "toolName", "tool_name")
     if block.get("type") == "tool_call" and _ARGUMENTS.isdisjoint(fn):
@@ -145,8 +144,7 @@ def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]
 
 
 def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]:
-    inner = _first(block, *RESULTS)
-    inner = inner if isinstance(inner, dict) else block
+    inner = _unwrapped(block, RESULTS)
     asked = inner["origin"] if isinstance(inner.get("origin"), dict) else inner
     if block.get("type") == "tool_call_response" and _RESPONSE.isdisjoint(inner):
         return []  # as above
@@ -264,6 +262,11 @@ def _first(block: dict[str, Any], *keys: str) -> Any:
         if v is not None:
             return v
     return None
+
+
+def _unwrapped(block: dict[str, Any], wrappers: tuple[str, ...]) -> dict[str, Any]:
+    inner = None if _WRAPPERS.isdisjoint(block) else _first(block, *wrappers)
+    return inner if isinstance(inner, dict) else block
 
 
 def _has(block: dict[str, Any], *keys: str) -> bool:

@@ -94,14 +94,13 @@ def _as_list(value: Any) -> Sequence[Any]:
 
 def read_message(message: Any, index: int) -> list[Part]:
     """The parts of one message. What no shape fits stays as one part that holds its JSON: nothing is lost."""
-    path = f"messages[{index}]"
     message = structure(message)
     if isinstance(message, str):
-        return [Part("user", "user", "", f"{path}.parts[0]", message)] if message else []
+        return [Part("user", "user", "", _place(index, 0), message)] if message else []
     if not isinstance(message, dict):
-        return [] if _is_blank(message) else [Part("user", "", "", f"{path}.parts[0]", compact(message))]
+        return [] if _is_blank(message) else [Part("user", "", "", _place(index, 0), compact(message))]
     message = plain(message)
-    if _is_left_out(message):
+    if "type" in message and str(message["type"]) in _ITEMS_WITHOUT_CONTENT:
         return []
     role = str(message.get("role") or "")
     kind = _kind_of(role)
@@ -110,7 +109,7 @@ def read_message(message: Any, index: int) -> list[Part]:
         if is_cache_point(block):
             _mark_last(parts, block)
             continue
-        at = f"{path}.parts[{len(parts)}]"
+        at = _place(index, len(parts))
         if kind == "tool_result" and not _is_result(block):
             parts += _result(message, block, role, at)
         else:
@@ -120,13 +119,17 @@ def read_message(message: Any, index: int) -> list[Part]:
     if not _CALLING.isdisjoint(message) and (calls := _tool_calls(message)):
         seen = {(p.call_id or p.text, p.name) for p in parts if p.kind == "tool_call"}
         for call in calls:
-            part = _tool_call(call, role, f"{path}.parts[{len(parts)}]")
+            part = _tool_call(call, role, _place(index, len(parts)))
             if (part.call_id or part.text, part.name) not in seen:
                 parts.append(part)
     marker = marker_of(message)
     if marker and parts:
         parts[-1] = parts[-1]._replace(cache_marker=marker)
     return parts
+
+
+def _place(index: int, part: int) -> str:
+    return f"messages[{index}].parts[{part}]"
 
 
 def _is_blank(value: Any) -> bool:
@@ -175,12 +178,7 @@ def as_sent(messages: list[Any]) -> list[Any]:
 def is_reference(message: Any) -> bool:
     """Does the message only name what the provider keeps?"""
     message = structure(message)
-    return isinstance(message, dict) and _is_left_out(plain(message))
-
-
-def _is_left_out(message: dict[str, Any]) -> bool:
-    said = message.get("type")
-    return said is not None and str(said) in _ITEMS_WITHOUT_CONTENT
+    return isinstance(message, dict) and str(plain(message).get("type")) in _ITEMS_WITHOUT_CONTENT
 
 
 def _mark_last(parts: list[Part], block: Any) -> None:
@@ -258,6 +256,8 @@ def _written_blocks(message: dict[str, Any], content: str) -> list[Any] | None:
 
 def _joined_deltas(blocks: Sequence[Any]) -> Sequence[Any]:
     """LangChain keeps a streamed tool call as a call without input and the pieces of its input after it."""
+    if len(blocks) < 2:
+        return blocks
     joined: list[Any] = []
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "input_json_delta" and joined:
