@@ -55,6 +55,7 @@ _HEAD = 64
 _PIECE = 1 << 13
 _FEW = 4  # messages are sooner read than looked for
 _RECENT = 64  # known prefixes looked at per head
+_OF_TEXT = 1  # seed of a text's digest, so that it is that of no other value
 _THREADS = 16_384
 _FACTS = 131_072
 _NUMBERS = tuple(range(8192))  # most facts are one of these: held once
@@ -355,6 +356,8 @@ def _unmasked(parts: list[Part]) -> list[Part]:
 def _digest_of(value: Any) -> bytes | None:
     """Equal for equal values only; None for what is no plain value."""
     try:
+        if isinstance(value, str):
+            return xxhash.xxh3_128_digest(_utf8(value), _OF_TEXT)
         return xxhash.xxh3_128_digest(values_written([value]))
     except ValueError:
         return None

@@ -63,7 +63,7 @@ def read_block(block: Any, kind: Kind, role: str, path: str) -> list[Part]:
     if read is None:
         read = next((r for fits, r in _SHAPES if fits(declared, block)), None)
     if read is not None:
-        return [p for p in read(block, kind, role, path) if p.text or p.kind not in _TEXTUAL]
+        return read(block, kind, role, path)
     said = {k: v for k, v in block.items() if v is not None and k != "cache_control"}
     if said.keys() <= _LABELS or declared in _NEVER_SENT:
         return []
@@ -86,7 +86,8 @@ def _text(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]
         value = value.get("value") or value.get("text") or compact(value)
     elif value is None:
         value = ""
-    return [Part(kind, role, "", path, str(value), marker_of(block))]
+    text = str(value)
+    return [Part(kind, role, "", path, text, marker_of(block))] if text or kind not in _TEXTUAL else []
 
 
 def _each(blocks: Iterable[Any], kind: Kind, role: str, path: str) -> list[Part]:
