@@ -42,20 +42,21 @@ class _Recent:
     items: dict[Hashable, End | tuple[End, ...]] = field(default_factory=dict)
 
     def add(self, key: Hashable, end: End) -> None:
-        ends = (*_several(self.items.pop(key, ())), end)[-self.each :]
-        self.items[key] = ends if len(ends) > 1 else end
+        known = self.items.pop(key, None)
+        self.items[key] = end if known is None else (*_several(known), end)[-self.each :]
         if len(self.items) > self.size:
             del self.items[next(iter(self.items))]
 
     def get(self, key: Hashable) -> list[End]:
-        return [end for end in _several(self.items.get(key, ())) if not end.void]
+        known = self.items.get(key)
+        return [end for end in _several(known) if not end.void] if known is not None else []
 
     def drop(self, key: Hashable, end: End) -> bool:
         """Forget ``end``; was it there?"""
         ends = _several(self.items.get(key, ()))
-        left = tuple(e for e in ends if e is not end)
-        if len(left) == len(ends):
+        if end not in ends:
             return False
+        left = tuple([e for e in ends if e is not end])
         if left:
             self.items[key] = left if len(left) > 1 else left[0]
         else:
@@ -82,7 +83,7 @@ class _Ends:
             self._continued.add(key, end)
 
     def get(self, key: Hashable) -> list[End]:
-        return [*self._continued.get(key), *self._open.get(key)]
+        return self._continued.get(key) + self._open.get(key)
 
 
 class Memory:
