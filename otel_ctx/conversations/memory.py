@@ -53,10 +53,10 @@ class _Recent:
 
     def drop(self, key: Hashable, end: End) -> bool:
         """Forget ``end``; was it there?"""
-        ends = _several(self.items.get(key, ()))
-        if end not in ends:
+        known = self.items.get(key)
+        if known is None or (known is not end and end not in _several(known)):
             return False
-        left = tuple([e for e in ends if e is not end])
+        left = tuple(e for e in known if e is not end) if isinstance(known, tuple) else ()
         if left:
             self.items[key] = left if len(left) > 1 else left[0]
         else:

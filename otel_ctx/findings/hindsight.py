@@ -99,17 +99,16 @@ def _alike(groups: list[list[Segment]], text: Text) -> Iterator[tuple[list[Segme
     """Pairs of groups of nearly equal texts. Sets of words are compared far sooner than shingles, and only where the two
     share one of their rarest words: sets that are so much alike must (prefix filtering). A text of which too much stands in
     no other one is like none."""
-    words = [tuple((text(g[0].digest) or "").split()) for g in groups]
-    sets = [frozenset(w) for w in words]
+    texts = [text(g[0].digest) or "" for g in groups]
+    sets = [frozenset(t.split()) for t in texts]
     often = Counter(chain.from_iterable(sets))
-    rank = {word: n * len(often) + i for i, (word, n) in enumerate(often.items())}
     known: dict[str, list[int]] = defaultdict(list)
-    shingles = cache(lambda i: frozenset(zip(*(words[i][n:] for n in range(_SHINGLE)), strict=False)))
+    shingles = cache(lambda i: _shingles(texts[i].split()))
     for i, own in enumerate(sets):
         few = int((1 - _ALIKE) * len(own))
         if list(map(often.__getitem__, own)).count(1) > few:
             continue
-        rarest = sorted(own, key=rank.__getitem__)[: few + 1]
+        rarest = sorted(own, key=lambda word: (often[word], word))[: few + 1]
         for j in sorted(set().union(*(known[word] for word in rarest))):
             if groups[j] and _are_alike(own, sets[j]) and _are_alike(shingles(i), shingles(j)):
                 yield groups[j], groups[i]
@@ -117,6 +116,10 @@ def _alike(groups: list[list[Segment]], text: Text) -> Iterator[tuple[list[Segme
         else:
             for word in rarest:
                 known[word].append(i)
+
+
+def _shingles(words: list[str]) -> frozenset[tuple[str, ...]]:
+    return frozenset(zip(*(words[n:] for n in range(_SHINGLE)), strict=False))
 
 
 def _are_alike(a: frozenset[object], b: frozenset[object]) -> bool:
@@ -140,14 +143,17 @@ def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
         seen = [r for r in calls if r.call.completeness.status == "full" and r.call.prompt.tools]
         if len(seen) < FEW_CALLS or any(r.call.completeness.status != "full" for r in calls):
             continue  # what was not seen may have called them
-        sent: dict[str, list[Segment]] = defaultdict(list)
-        for r in seen:
-            for tool in r.call.prompt.tools:
-                sent[tool.name].append(tool)
+        sections = {id(r.call.prompt.tools): r.call.prompt.tools for r in seen}  # most are the very same one
         mentioned = _mentioned(calls, text)
-        dead = {
-            n: s for n, s in sent.items() if n and len(s) >= FEW_CALLS and not any(n in t for t in mentioned)
+        unused = {
+            n
+            for n in {tool.name for tools in sections.values() for tool in tools}
+            if n and n not in mentioned and not any(n in t for t in mentioned)
         }
+        sent: dict[str, list[Segment]] = defaultdict(list)
+        for tool in (tool for r in seen if unused for tool in r.call.prompt.tools if tool.name in unused):
+            sent[tool.name].append(tool)
+        dead = {n: s for n, s in sent.items() if len(s) >= FEW_CALLS}
         if not dead:
             continue
         tokens = sum(t.tokens or 0 for tools in dead.values() for t in tools)

@@ -295,6 +295,8 @@ def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
     tokenizer counts the same text anew."""
     before, after = (*old.tools, *old.system), (*new.tools, *new.system)
     if new.messages.base is old.messages and shared > len(after):
+        if before == after:
+            return shared
         pairs, same = list(zip(before, after, strict=True)), shared
     else:
         pairs = list(islice(zip(old, new, strict=False), shared))

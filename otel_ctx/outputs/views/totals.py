@@ -89,7 +89,7 @@ def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | No
 
 def rounded_usd(value: float | None) -> float | None:
     """A hundred-millionth of a dollar is less than any token costs."""
-    return None if value is None else round(value, 8)
+    return round(value, 8) if value else value
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
