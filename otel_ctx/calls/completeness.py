@@ -84,7 +84,7 @@ def completeness_of(
         usage.input is not None
         and not chain.unmeasured
         and missing > (_FAR_EXACT if exact else _FAR_SHARE) * usage.input
-        and missing > _room(prompt)
+        and not _may_stand_around(prompt, missing)
     )
     known = why - {"guessed"}  # a guess is no reason why something should be missing
     if stateful or "server_side" in why or (not gone and not known and _answers_unseen(chain)):
@@ -104,10 +104,10 @@ def completeness_of(
     return _one("partial" if hidden or gone else "full", _ordered(why), frozenset(gone))
 
 
-def _room(prompt: Prompt) -> int:
-    """Tokens that stand around the texts of a prompt that was seen whole, and in none of them."""
-    around = AROUND_EACH * (prompt.messages.length + len(prompt.tools) + len(prompt.system))
-    return around + _FAR_TOKENS + round(SHARE_OF_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
+def _may_stand_around(prompt: Prompt, tokens: int) -> bool:
+    """Could as many stand around the texts of a prompt that was seen whole, and in none of them?"""
+    rest = tokens - AROUND_EACH * (prompt.messages.length + len(prompt.tools) + len(prompt.system)) - _FAR_TOKENS
+    return rest <= 0 or rest <= round(SHARE_OF_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
 
 
 def accounted_for(prompt: Prompt, usage: Usage) -> bool:

@@ -188,16 +188,14 @@ class Memory:
         return None
 
 
-def groups(call: Call) -> Iterator[Hashable]:
+def groups(call: Call) -> tuple[Hashable, ...]:
     """What calls of one conversation may have in common, the stronger first: a hint, marked as one, or the trace. Records of
     one log of requests do not."""
-    if call.conversation_hint:
-        yield "hint", call.conversation_hint
-    if call.record != "request":
-        yield call.trace_id
+    hint = (("hint", call.conversation_hint),) if call.conversation_hint else ()
+    return hint if call.record == "request" else (*hint, call.trace_id)
 
 
-def _answered(call: Call) -> Iterator[tuple[bytes, str]]:
+def _answered(call: Call) -> list[tuple[bytes, str]]:
     """The history with each part of its answer: what a call that continues it goes on with."""
-    for digest in {s.digest: None for s in call.answer}:
-        yield call.prompt.messages.key, digest
+    key = call.prompt.messages.key
+    return [(key, digest) for digest in {s.digest: None for s in call.answer}]

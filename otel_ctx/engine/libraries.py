@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import itemgetter
@@ -79,19 +79,16 @@ class Libraries:
         return _libraries([r for r in self._records if r.id in spans], calls, self._rules)
 
 
-def _libraries(records: Iterable[_Record], calls: Iterable[Call], rules: Rules) -> tuple[Library, ...]:
+def _libraries(records: Sequence[_Record], calls: Iterable[Call], rules: Rules) -> tuple[Library, ...]:
     shares: dict[_Key, _Share] = defaultdict(_Share)
-    whose: dict[str, _Key] = {}
-    for record in records:
-        share = shares[record.key]
-        share.dialects.add(record.dialect)
-        if record.role != "content":
-            whose[record.id] = record.key
-        if record.role == "aggregate":
-            share.sums += 1
+    whose = {record.id: record.key for record in records if record.role != "content"}
+    for (key, dialect, role, gives), n in Counter(record[1:] for record in records).items():
+        share = shares[key]
+        share.dialects.add(dialect)
+        if role == "aggregate":
+            share.sums += n
         else:
-            for what in record.gives:
-                share.gives[what] += 1
+            share.gives.update(dict.fromkeys(gives, n))
     for call in calls:
         own = call.scope, call.scope_version
         shares[own].calls.append(call)

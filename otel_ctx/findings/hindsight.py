@@ -188,17 +188,21 @@ def _where(tools: Sequence[Segment]) -> str:
 def _mentioned(calls: Sequence[Reading], text: Text) -> set[str]:
     """Names of called tools, and what the model and the tools said."""
     last = {r.conversation: r.call for r in calls}
-    out: set[str] = set()
+    names: set[str] = set()
+    digests: set[str] = set()
     for r in calls:
         for s in r.call.answer:
-            out.add(s.name if s.kind == "tool_call" else text(s.digest) or "")
+            if s.kind == "tool_call":
+                names.add(s.name)
+            else:
+                digests.add(s.digest)
     for call in last.values():
         for s in call.prompt.messages:
             if s.kind == "tool_call":
-                out.add(s.name)
+                names.add(s.name)
             elif s.kind in ("assistant", "tool_result"):
-                out.add(text(s.digest) or "")
-    return out
+                digests.add(s.digest)
+    return names.union(text(digest) or "" for digest in digests)
 
 
 # ---- a lifetime that was not needed
