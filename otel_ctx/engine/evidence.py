@@ -15,7 +15,7 @@ from otel_ctx.conversations import Placed
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
 from otel_ctx.model import Call, Chain, Completeness, Segment
-from otel_ctx.parts.texts import common_prefix
+from otel_ctx.parts.texts import in_common
 
 _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
@@ -119,9 +119,7 @@ class Evidence:
         x, y = self._text(a), self._text(b)
         if x is None or y is None:
             return False
-        front = common_prefix(x, y)
-        back = common_prefix(x[front:][::-1], y[front:][::-1])
-        return front + back <= _ALIKE * len(x)
+        return in_common(x, y) <= _ALIKE * len(x)
 
     # ---- what was missing before
 
