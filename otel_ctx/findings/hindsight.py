@@ -99,16 +99,17 @@ def _alike(groups: list[list[Segment]], text: Text) -> Iterator[tuple[list[Segme
     """Pairs of groups of nearly equal texts. Sets of words are compared far sooner than shingles, and only where the two
     share one of their rarest words: sets that are so much alike must (prefix filtering). A text of which too much stands in
     no other one is like none."""
-    texts = [text(g[0].digest) or "" for g in groups]
-    sets = [frozenset(t.split()) for t in texts]
+    words = [tuple((text(g[0].digest) or "").split()) for g in groups]
+    sets = [frozenset(w) for w in words]
     often = Counter(chain.from_iterable(sets))
+    rank = {word: n * len(often) + i for i, (word, n) in enumerate(often.items())}
     known: dict[str, list[int]] = defaultdict(list)
-    shingles = cache(lambda i: _shingles(texts[i].split()))
+    shingles = cache(lambda i: frozenset(zip(*(words[i][n:] for n in range(_SHINGLE)), strict=False)))
     for i, own in enumerate(sets):
         few = int((1 - _ALIKE) * len(own))
         if list(map(often.__getitem__, own)).count(1) > few:
             continue
-        rarest = sorted(own, key=lambda word: (often[word], word))[: few + 1]
+        rarest = sorted(own, key=rank.__getitem__)[: few + 1]
         for j in sorted(set().union(*(known[word] for word in rarest))):
             if groups[j] and _are_alike(own, sets[j]) and _are_alike(shingles(i), shingles(j)):
                 yield groups[j], groups[i]
@@ -116,10 +117,6 @@ def _alike(groups: list[list[Segment]], text: Text) -> Iterator[tuple[list[Segme
         else:
             for word in rarest:
                 known[word].append(i)
-
-
-def _shingles(words: list[str]) -> frozenset[tuple[str, ...]]:
-    return frozenset(zip(*(words[n:] for n in range(_SHINGLE)), strict=False))
 
 
 def _are_alike(a: frozenset[object], b: frozenset[object]) -> bool:
@@ -150,9 +147,13 @@ def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
             for n in {tool.name for tools in sections.values() for tool in tools}
             if n and n not in mentioned and not any(n in t for t in mentioned)
         }
+        if not unused:
+            continue
         sent: dict[str, list[Segment]] = defaultdict(list)
-        for tool in (tool for r in seen if unused for tool in r.call.prompt.tools if tool.name in unused):
-            sent[tool.name].append(tool)
+        for r in seen:
+            for tool in r.call.prompt.tools:
+                if tool.name in unused:
+                    sent[tool.name].append(tool)
         dead = {n: s for n, s in sent.items() if len(s) >= FEW_CALLS}
         if not dead:
             continue
