@@ -106,7 +106,8 @@ def completeness_of(
 
 def _may_stand_around(prompt: Prompt, tokens: int) -> bool:
     """Could as many stand around the texts of a prompt that was seen whole, and in none of them?"""
-    rest = tokens - AROUND_EACH * (prompt.messages.length + len(prompt.tools) + len(prompt.system)) - _FAR_TOKENS
+    rest = tokens - AROUND_EACH * (prompt.messages.length + len(prompt.tools) + len(prompt.system))
+    rest -= _FAR_TOKENS
     return rest <= 0 or rest <= round(SHARE_OF_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
 
 
@@ -161,11 +162,7 @@ def has_hole(chain: Chain) -> bool:
 
 def _calls_unseen(chain: Chain) -> bool:
     by_kind = chain.tokens_by_kind
-    return bool(
-        by_kind[_TOOL_RESULT]
-        and not by_kind[_TOOL_CALL]
-        and not _answers_unseen(chain)
-    )
+    return bool(by_kind[_TOOL_RESULT] and not by_kind[_TOOL_CALL] and not _answers_unseen(chain))
 
 
 def _answers_unseen(chain: Chain) -> bool:
