@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from operator import mul
+from operator import lt, mul
 
 from otel_ctx.model import Band, Call, Context, Method
 from otel_ctx.rules import Rules, Value
@@ -78,7 +78,8 @@ def growth_of(usages: Sequence[int]) -> float | None:
     """Tokens a turn, least squares over ``usages`` (one a turn, oldest first); None below three points. What a compaction
     took away says nothing of how fast the window fills: since the last such drop, or where that is too short a time, over
     all with each drop left out."""
-    drops = [i for i in range(1, len(usages)) if usages[i] < _DROP * usages[i - 1]]
+    falls = any(map(lt, usages[1:], usages))  # most windows only fill
+    drops = [i for i in range(1, len(usages)) if usages[i] < _DROP * usages[i - 1]] if falls else ()
     if drops:
         since = usages[drops[-1] :]
         usages = since if len(since) >= _MIN_POINTS else _joined(usages, drops)

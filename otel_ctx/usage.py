@@ -35,7 +35,7 @@ _COUNTS = (
     "cache_write_5m",
     "reasoning",
     "total",
-)
+)  # as they stand in a claim
 
 
 @frozen(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def agree(a: Usage, b: Usage) -> bool:
 
 def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
     """``claim`` without the numbers that no model can have: they count as not reported, and are told."""
-    absurd = {c: n for c in _COUNTS if (n := getattr(claim, c)) is not None and not 0 <= n <= _MOST}
+    absurd = {c: n for c, n in zip(_COUNTS, claim[:8], strict=True) if n is not None and not 0 <= n <= _MOST}
     if not absurd:
         return claim
     for count, n in absurd.items():

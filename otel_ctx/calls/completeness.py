@@ -16,6 +16,7 @@ from otel_ctx.model import (
 )
 from otel_ctx.tokens.unseen import AROUND_EACH, SHARE_OF_TOOLS
 
+_TOOL_CALL, _TOOL_RESULT = KIND_INDEX["tool_call"], KIND_INDEX["tool_result"]
 _GAP_TOKENS, _GAP_A_MESSAGE = 16, 4  # framing: the smallest tool takes more than this leaves
 _FAR_TOKENS = 400
 _FAR_SHARE = 0.4  # of the reported input that no text accounts for, where counts are estimates
@@ -63,7 +64,7 @@ def completeness_of(
     missing = (usage.input or 0) - prompt.counted
     exact = prompt.exact and not chain.unmeasured
     no_room = exact and usage.input is not None and missing <= _GAP_TOKENS + _GAP_A_MESSAGE * chain.messages
-    tooled = any(chain.tokens_by_kind[KIND_INDEX[kind]] for kind in ("tool_call", "tool_result"))
+    tooled = bool(chain.tokens_by_kind[_TOOL_CALL] or chain.tokens_by_kind[_TOOL_RESULT])
     if prompt.tools:
         pass  # what a telling that has tools says of them stands: their schemas may be missing
     elif "tools" in gone or (tooled and not tools_told and not no_room):  # what was called was defined
@@ -79,10 +80,12 @@ def completeness_of(
     if has_hole(chain):
         why.add("not_captured")
         gone.add("messages")
-    room = AROUND_EACH * (chain.length + len(prompt.tools) + len(prompt.system)) + _FAR_TOKENS
-    room += round(SHARE_OF_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
-    share = _FAR_EXACT if exact else _FAR_SHARE
-    short = usage.input is not None and not chain.unmeasured and missing > max(room, share * usage.input)
+    short = (
+        usage.input is not None
+        and not chain.unmeasured
+        and missing > (_FAR_EXACT if exact else _FAR_SHARE) * usage.input
+        and not _may_stand_around(prompt, missing)
+    )
     known = why - {"guessed"}  # a guess is no reason why something should be missing
     if stateful or "server_side" in why or (not gone and not known and _answers_unseen(chain)):
         why.add("server_side")
@@ -99,6 +102,13 @@ def completeness_of(
         why.add("media_placeholder")
     hidden = why - {"media_placeholder", "guessed", "late"}
     return _one("partial" if hidden or gone else "full", _ordered(why), frozenset(gone))
+
+
+def _may_stand_around(prompt: Prompt, tokens: int) -> bool:
+    """Could as many stand around the texts of a prompt that was seen whole, and in none of them?"""
+    rest = tokens - AROUND_EACH * (prompt.messages.length + len(prompt.tools) + len(prompt.system))
+    rest -= _FAR_TOKENS
+    return rest <= 0 or rest <= round(SHARE_OF_TOOLS * sum(s.tokens or 0 for s in prompt.tools))
 
 
 def accounted_for(prompt: Prompt, usage: Usage) -> bool:
@@ -152,11 +162,7 @@ def has_hole(chain: Chain) -> bool:
 
 def _calls_unseen(chain: Chain) -> bool:
     by_kind = chain.tokens_by_kind
-    return bool(
-        by_kind[KIND_INDEX["tool_result"]]
-        and not by_kind[KIND_INDEX["tool_call"]]
-        and not _answers_unseen(chain)
-    )
+    return bool(by_kind[_TOOL_RESULT] and not by_kind[_TOOL_CALL] and not _answers_unseen(chain))
 
 
 def _answers_unseen(chain: Chain) -> bool:
@@ -170,4 +176,4 @@ def _carries_answers(chain: Chain) -> bool:
 
 
 def _ordered(reasons: set[Reason]) -> tuple[Reason, ...]:
-    return tuple(r for r in _ORDER if r in reasons)
+    return tuple(r for r in _ORDER if r in reasons) if reasons else ()

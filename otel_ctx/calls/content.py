@@ -47,7 +47,7 @@ def join_content(told: Sequence[Told], extend: Extend, traced: Container[str] = 
             t.telling.role == "call",
         ):
             spans[key] = t
-    content = _to_calls_below(content, spans)
+    content = _to_calls_below(content, spans) if content else content
     spanless = [r for key in [*content] if _are_several(key, content[key], spans) for r in content.pop(key)]
     attach(spanless, content, spans, traced)
     given: dict[Told, str] = {}

@@ -30,7 +30,8 @@ class Folded:
     ``conflicts``: call id -> contradictions between its numbers and sums above it, in words, told at the first call below
     the sum; ``members``: "TRACE:SPAN" of every span that tells of a call -> the call; ``records``: content records -> the
     call that they were given to; ``threads``: calls whose prompts are put together from pieces -> the thread of these;
-    ``unclear``: calls of one id of which nothing tells which is the answer to which."""
+    ``unclear``: calls of one id of which nothing tells which is the answer to which; ``usages``: what the spans tell of
+    theirs."""
 
     calls: list[Call]
     orphans: list[Told]  # content records whose span never came
@@ -39,6 +40,7 @@ class Folded:
     records: dict[Told, str]
     threads: dict[str, str]
     unclear: tuple[str, ...]
+    usages: dict[Told, Usage]
 
     def call_of(self, told: Told) -> str | None:
         """The id of the call that a span or a record tells of."""
@@ -89,7 +91,8 @@ def fold(
     sums = [t for t in spans if t.telling.role == "aggregate"]
     own = set(told) if made is not None else set()  # others are made anew each time
     made = made or Made()
-    usage = {t.id: _usage(t, rules, made.usages, own) for t in spans}
+    usages = {t: _usage(t, rules, made.usages, own) for t in spans}
+    usage = {t.id: said for t, said in usages.items()}
     parents = found_again(spans, parents, usage, lambda outer, inner: may_be_same(outer, inner, usage))
     grouped = group(calls, parents, usage, rules)
     groups = with_pieces(grouped.groups, joined.pieces, extend)
@@ -125,7 +128,9 @@ def fold(
         if nearest(a.telling, parents, alone) is None:  # of sums inside each other the outermost counts
             folded.append(aggregate_only(a, usage[a.id], rules))
     places = _places(folded)
-    folded.sort(key=lambda call: (*places.get(call.id, by_start(call)[:2]), *by_start(call)[2:]))
+    folded.sort(
+        key=lambda call: (*places[call.id], *by_start(call)[2:]) if call.id in places else by_start(call)
+    )
     members = {
         f"{s.trace_id}:{s.span_id}": call.id for call in folded for s in call.spans if s.role != "aggregate"
     }
@@ -134,7 +139,7 @@ def fold(
     sums = sorted([*sums, *elsewhere], key=outer_first) if elsewhere else sums
     conflicts = _check_sums(sums, below, usage, whole=whole)
     unclear = tuple(dict.fromkeys(members[t.id] for t in grouped.unclear if t.id in members))
-    return Folded(folded, joined.orphans, conflicts, members, records, threads, unclear)
+    return Folded(folded, joined.orphans, conflicts, members, records, threads, unclear, usages)
 
 
 def by_start(call: Call) -> tuple[int, int, int, str, tuple[int, ...], str]:
@@ -187,7 +192,7 @@ def _sums_above(
 ) -> list[Told]:
     """The sums that stand above a request, the nearest first."""
     out: dict[str, Told] = {}
-    for t in group:
+    for t in group if sums else ():
         above = nearest(t.telling, parents, sums)
         while above is not None and above not in out:
             out[above] = sums[above]

@@ -87,8 +87,9 @@ def group(
 
     gone = wrappers.keys()
     left = [t for t in calls if t.id not in gone]
-    _join_nodes(left, join)
-    _join_across_traces(left, usage, find, join)
+    if len({(t.telling.scope, t.telling.dialect) for t in left}) > 1:
+        _join_nodes(left, join)
+        _join_across_traces(left, usage, find, join)
     _join_ends_of_streams(left, join)
     groups: dict[str, list[Told]] = defaultdict(list)
     for t in calls:
@@ -228,6 +229,8 @@ def _join_ends_of_streams(calls: list[Told], join: Callable[[str, str], None]) -
     the prompt, the answer and the numbers when the stream had ended."""
     sent: dict[tuple[str, str, bytes], list[Told]] = defaultdict(list)
     spans = [t for t in calls if t.telling.record == "span"]
+    if not any(map(awaits_its_end, spans)):
+        return
     for t in sorted(spans, key=lambda t: (t.telling.end_unix_nano, t.telling.usage is not None, t.id)):
         key = (t.telling.scope, t.telling.request_model, t.messages.key)
         if not t.messages.length:

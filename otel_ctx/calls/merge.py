@@ -35,10 +35,11 @@ _OF_A_CALL = ("input", "output", "cache_read", "cache_write")
 
 
 def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: list[Told]) -> Call:
-    best, *rest = group if len(group) == 1 else _best_first(group, usage)
-    said = best.telling if not rest else _merged([best.telling, *(t.telling for t in rest)])
+    told = group if len(group) == 1 else _best_first(group, usage)
+    best, *rest = told
+    said = best.telling if not rest else _merged([t.telling for t in told])
     prompt, lost, reasons = prompt_of(best, rest, above)
-    merged = _merge_usage([usage[t.id] for t in _latest((best, *rest), usage)]) if rest else usage[best.id]
+    merged = _merge_usage([usage[t.id] for t in _latest(told, usage)]) if rest else usage[best.id]
     merged = settled(merged, best.telling.usage, prompt.counted, whole=not lost)
     if merged.input == 0 and len(prompt):
         merged = _unreported(merged)
@@ -53,6 +54,11 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     agent, hint = said.agent, said.conversation_hint
     for a in above:
         agent, hint = agent or a.telling.agent, hint or a.telling.conversation_hint
+    sent_whole = tools_told = False
+    for t in told:
+        of_body = t.telling.record == "request"
+        sent_whole = sent_whole or of_body or t.telling.stateless
+        tools_told = tools_told or of_body or t.telling.tools is not None
     return Call(
         id=best.id,
         spans=tuple(refs),
@@ -81,15 +87,12 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
             reasons,
             lost,
             stateful=bool(said.previous_response_id),
-            remembers=not any(t.telling.stateless or t.telling.record == "request" for t in (best, *rest))
-            and may_remember(said.response_id, provider),
-            tools_told=any(
-                t.telling.tools is not None or t.telling.record == "request" for t in (best, *rest)
-            ),
+            remembers=not sent_whole and may_remember(said.response_id, provider),
+            tools_told=tools_told,
         ),
         usage=merged,
         prompt=prompt,
-        answer=max((best.answer, *(t.answer for t in rest)), key=lambda a: sum(s.bytes for s in a)),
+        answer=max((t.answer for t in told), key=lambda a: sum(s.bytes for s in a)) if rest else best.answer,
         reserve=said.reserve,
         limit=said.limit,
         service_tier=said.service_tier,
@@ -238,9 +241,11 @@ def _agreed(merged: Usage, usages: list[Usage]) -> Usage:
 def _within(usage: Usage, model: str, platform: str, rules: Rules) -> Usage:
     """Without the counts that are more than this model could read or write in one call: they are told, and not known."""
     window = rules.window(model, platform)
-    most = _BEYOND * window.value if window is not None and window.value else None
-    beyond = {c: n for c in _OF_A_CALL if (n := getattr(usage, c)) is not None and most and n > most}
-    if window is None or not beyond:
+    if window is None or not window.value:
+        return usage
+    most = _BEYOND * window.value
+    beyond = {c: n for c in _OF_A_CALL if (n := getattr(usage, c)) is not None and n > most}
+    if not beyond:
         return usage
     words = (
         f"{c.replace('_', ' ')} {n:,}, but the model's window holds {window.value:,}"

@@ -45,7 +45,7 @@ def _placed(
     within: dict[Told, list[Told]] = defaultdict(list)
     for t in reversed(around):
         inner = within.pop(t, [])
-        if t.telling.role == "aggregate" or _explains(t, inner, usage, may_wrap):
+        if inner and (t.telling.role == "aggregate" or _explains(t, inner, usage, may_wrap)):
             yield from ((i, t) for i in inner)
             inner = []
         outer = around[t]
@@ -61,10 +61,14 @@ def _around(roots: list[Told]) -> Iterator[tuple[Told, Told | None]]:
         start, end = t.telling.start_unix_nano, t.telling.end_unix_nano
         while still and still[-1].telling.end_unix_nano < start:
             still.pop()
-        outer = (o for o in reversed(still[-_LOOKED_AT:]) if end <= o.telling.end_unix_nano + CLOSE_NS)
-        yield t, next((o for o in outer if start <= o.telling.end_unix_nano), None)
+        yield t, _innermost(still, start, end) if still else None
         if end > start:
             still.append(t)
+
+
+def _innermost(still: list[Told], start: int, end: int) -> Told | None:
+    outer = (o for o in reversed(still[-_LOOKED_AT:]) if end <= o.telling.end_unix_nano + CLOSE_NS)
+    return next((o for o in outer if start <= o.telling.end_unix_nano), None)
 
 
 def _outer_first(t: Told) -> tuple[int, int, bool, str]:
@@ -76,8 +80,6 @@ def _explains(
 ) -> bool:
     """Does a call only tell again of those inside? Of one, or of the first or the last of a loop, what could be its
     wrapper and is no second one of its kind; of several their exact sum."""
-    if not inner:
-        return False
     if (len(inner) == 1 or outer.telling.usage is not None) and any(
         _kind(outer) != _kind(i)
         and not outer.telling.parent_id == i.telling.parent_id != ""

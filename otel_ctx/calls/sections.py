@@ -19,7 +19,7 @@ def prompt_of(
     """The prompt that ``best`` tells, with what only ``rest`` or the spans ``above`` (the nearest first) have of it;
     what of it is lost, and why."""
     lost, reasons = best.telling.lost, best.reasons
-    agent = _agent(above)
+    agent = _agent(above) if above else None
     tools = best.tools
     if not tools:
         speaker = next(

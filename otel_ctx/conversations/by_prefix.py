@@ -28,6 +28,8 @@ def by_prefix(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | 
             continue  # nothing but a system prompt stands before this place; or nothing comes after it
         answered = memory.by_answer.get((key, following.digest)) if following is not None else []
         known = answered or memory.by_key.get(key)
+        if not known:
+            continue
         fits = [e for e in known if before(e.call, call) and not _foreign(e.call, call, following)]
         # what is said again had been answered, whatever the clocks say
         fits = fits or [e for e in answered if same_session(e.call, call)]

@@ -117,9 +117,11 @@ def carries(chain: Chain) -> bool:
 
 def misses_an_answer(old: Call, new: Call) -> bool:
     """More than one answer of the model stands between the two calls: one call in between was not seen."""
+    following = after(new.prompt.messages, old.prompt.messages)
+    if sum([s.kind in _MODEL_KINDS for s in following]) < 2:
+        return False
     answer = {s.digest for s in old.answer}
     others, answered = 0, False
-    following = after(new.prompt.messages, old.prompt.messages)
     for is_model, run in groupby(following, lambda s: s.kind in _MODEL_KINDS):
         known = any(s.digest in answer for s in run)  # its parts may stand one by one, each before its result
         answered |= is_model and known

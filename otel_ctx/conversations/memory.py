@@ -42,20 +42,21 @@ class _Recent:
     items: dict[Hashable, End | tuple[End, ...]] = field(default_factory=dict)
 
     def add(self, key: Hashable, end: End) -> None:
-        ends = (*_several(self.items.pop(key, ())), end)[-self.each :]
-        self.items[key] = ends if len(ends) > 1 else end
+        known = self.items.pop(key, None)
+        self.items[key] = end if known is None else (*_several(known), end)[-self.each :]
         if len(self.items) > self.size:
             del self.items[next(iter(self.items))]
 
     def get(self, key: Hashable) -> list[End]:
-        return [end for end in _several(self.items.get(key, ())) if not end.void]
+        known = self.items.get(key)
+        return [end for end in _several(known) if not end.void] if known is not None else []
 
     def drop(self, key: Hashable, end: End) -> bool:
         """Forget ``end``; was it there?"""
-        ends = _several(self.items.get(key, ()))
-        left = tuple(e for e in ends if e is not end)
-        if len(left) == len(ends):
+        known = self.items.get(key)
+        if known is None or (known is not end and end not in _several(known)):
             return False
+        left = tuple(e for e in known if e is not end) if isinstance(known, tuple) else ()
         if left:
             self.items[key] = left if len(left) > 1 else left[0]
         else:
@@ -82,7 +83,7 @@ class _Ends:
             self._continued.add(key, end)
 
     def get(self, key: Hashable) -> list[End]:
-        return [*self._continued.get(key), *self._open.get(key)]
+        return self._continued.get(key) + self._open.get(key)
 
 
 class Memory:
@@ -187,16 +188,14 @@ class Memory:
         return None
 
 
-def groups(call: Call) -> Iterator[Hashable]:
+def groups(call: Call) -> tuple[Hashable, ...]:
     """What calls of one conversation may have in common, the stronger first: a hint, marked as one, or the trace. Records of
     one log of requests do not."""
-    if call.conversation_hint:
-        yield "hint", call.conversation_hint
-    if call.record != "request":
-        yield call.trace_id
+    hint = (("hint", call.conversation_hint),) if call.conversation_hint else ()
+    return hint if call.record == "request" else (*hint, call.trace_id)
 
 
-def _answered(call: Call) -> Iterator[tuple[bytes, str]]:
+def _answered(call: Call) -> list[tuple[bytes, str]]:
     """The history with each part of its answer: what a call that continues it goes on with."""
-    for digest in {s.digest: None for s in call.answer}:
-        yield call.prompt.messages.key, digest
+    key = call.prompt.messages.key
+    return [(key, digest) for digest in {s.digest: None for s in call.answer}]

@@ -40,6 +40,8 @@ def savings_of(readings: Sequence[Reading], rules: Rules, overpaid: float = 0.0)
 
 def _kept(r: Reading, rules: Rules, lifetime: Lifetime) -> int:
     """Lost tokens that would have been read."""
+    if not r.losses:
+        return 0
     longest = math.inf
     if lifetime == "as_it_is":
         longest = 0.0
@@ -57,9 +59,11 @@ def _kept(r: Reading, rules: Rules, lifetime: Lifetime) -> int:
 def _saved(r: Reading, rules: Rules, lifetime: Lifetime, marked: bool) -> float:
     """USD that the fixes save at this call. Below 0 where they only cost: what is read later must be written first."""
     access, usage = r.access, r.call.usage
-    found = prices_of(r.call, rules)
     kept = _kept(r, rules, lifetime)
-    if access is None or found is None or r.cost is None or not (kept or marked or lifetime != "as_it_is"):
+    if access is None or r.cost is None or not (kept or marked or lifetime != "as_it_is"):
+        return 0.0
+    found = prices_of(r.call, rules)
+    if found is None:
         return 0.0
     usd, _ = found
     plain = usd["input"]

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal
 
 from otel_ctx.model import LogRecord, Span, Telling
@@ -65,9 +66,29 @@ def first(attributes: Mapping[str, Any], *keys: str) -> Any:
     """The first of ``keys`` whose value is neither missing nor empty."""
     for key in keys:
         value = attributes.get(key)
-        if value is not None and value != "" and value != [] and value != ():
+        if value or (value is not None and value not in ("", [], ())):
             return value
     return None
+
+
+class Names:
+    """Under which names each of several things is told, the surest first, and which of these a record has: that is found once
+    for all whose names are the same."""
+
+    def __init__(self, told: Mapping[str, tuple[str, ...]]) -> None:
+        self._told = told
+        self._all = frozenset(chain.from_iterable(told.values()))
+        self._of = lru_cache(maxsize=1024)(self._among)
+
+    def of(self, attributes: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+        """The names that ``attributes`` have, by what they tell; what they tell nothing of is left out."""
+        if self._all.isdisjoint(attributes):
+            return {}
+        return self._of(self._all.intersection(attributes))
+
+    def _among(self, names: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
+        found = {what: tuple(name for name in known if name in names) for what, known in self._told.items()}
+        return {what: here for what, here in found.items() if here}
 
 
 def service(resource: Mapping[str, Any]) -> str:

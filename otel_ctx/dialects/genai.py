@@ -133,12 +133,10 @@ def _names_someone(a: Mapping[str, Any]) -> bool:
 def _bedrock_client(span: Span, telling: Telling) -> Telling:
     """botocore's own instrumentation, known by what it writes of every AWS call: input_tokens without the cached
     ones and, as all its counts, absent where 0. Only Converse has cache counts at all."""
-    a = span.attributes
-    method = text(a, "rpc.method")
     usage = telling.usage
-    if usage is None or text(a, *semconv.PROVIDER) != "aws.bedrock" or text(a, "rpc.system") != "aws-api":
+    if usage is None or telling.provider != "aws.bedrock" or text(span.attributes, "rpc.system") != "aws-api":
         return telling
-    converse = method in ("Converse", "ConverseStream")
+    converse = text(span.attributes, "rpc.method") in ("Converse", "ConverseStream")
     claim = usage._replace(
         input=0
         if usage.input is None and converse and (usage.cache_read or usage.cache_write)

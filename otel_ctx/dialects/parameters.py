@@ -39,6 +39,7 @@ _INSIDE = (
     "llm.invocation_parameters", "langsmith.metadata.ls_invocation_params", "gen_ai.request.parameters",
     "langfuse.observation.model.parameters",
 )  # fmt: skip
+_SETTINGS = frozenset((*_KEYS, *_INSIDE))
 _HOLDERS = ("toolConfig", "additionalModelRequestFields")  # of Bedrock's Converse
 _DEFAULTS = {("tool_choice", '{"auto":{}}'), ("tool_choice", "auto"),
              ("tool_choice", '{"type":"auto"}'), ("parallel_tool_calls", "true"),
@@ -49,6 +50,8 @@ _DEFAULTS = {("tool_choice", '{"auto":{}}'), ("tool_choice", "auto"),
 def of_attributes(attributes: Mapping[str, Any]) -> Parameters:
     """Those that stand in a span's attributes, one by one or in a JSON object of them."""
     found: dict[str, str] = {}
+    if _SETTINGS.isdisjoint(attributes):
+        return ()
     for key in _INSIDE:
         value = attributes.get(key)
         if isinstance(value, str):
@@ -65,10 +68,13 @@ _TIERS = (  # what it was answered with, then what was asked for
     "gen_ai.anthropic.response.service_tier", "gen_ai.response.service_tier", "openai.request.service_tier",
     "gen_ai.openai.request.service_tier", "gen_ai.request.service_tier", "llm.request.service_tier",
 )  # fmt: skip
+_TIER = frozenset((*_TIERS, *_INSIDE))
 
 
 def tier_of(attributes: Mapping[str, Any]) -> str:
     """The service tier, "" where none is told."""
+    if _TIER.isdisjoint(attributes):
+        return ""
     found = read_tier(*(attributes.get(name) for name in _TIERS))
     if found:
         return found

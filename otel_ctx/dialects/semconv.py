@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import xxhash
+
 from otel_ctx.dialects import event_messages
-from otel_ctx.dialects.fields import amount, first, in_order, listed, number, of_span, text, unflatten
+from otel_ctx.dialects.fields import Names, amount, first, in_order, listed, number, of_span, text, unflatten
+from otel_ctx.memo import Memo
 from otel_ctx.model import Raw, Reason, Span, Stored, Telling, Unseen, UsageClaim
 from otel_ctx.parts import ITEM_TYPES, is_mask, structure
 
@@ -48,6 +51,19 @@ RESERVE = (
     "gen_ai.request.max_output_tokens",
     "gen_ai.request.max_completion_tokens",
     "llm.request.max_tokens",
+)
+
+_SAID = Names(  # fields of a telling that are text
+    {
+        "agent": AGENT,
+        "operation": OPERATION,
+        "provider": PROVIDER,
+        "request_model": REQUEST_MODEL,
+        "response_model": RESPONSE_MODEL,
+        "response_id": ("gen_ai.response.id",),
+        "previous_response_id": PREVIOUS_RESPONSE,
+        "conversation_hint": CONVERSATION,
+    }
 )
 
 _INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens")
@@ -94,6 +110,19 @@ _REASONING = (
     "gen_ai.usage.details.reasoning_tokens",
     "gen_ai.usage.details.thoughts_tokens",
 )
+_COUNTS = Names(  # of a claim
+    {
+        "input": _INPUT_TOKENS,
+        "output": _OUTPUT_TOKENS,
+        "cache_read": _CACHE_READ,
+        "cache_write": _CACHE_WRITE,
+        "cache_write_1h": _CACHE_WRITE_1H,
+        "cache_write_5m": _CACHE_WRITE_5M,
+        "reasoning": _REASONING,
+        "total": _TOTAL_TOKENS,
+    }
+)
+_DETAILS = frozenset({"cache_write_1h", "cache_write_5m", "reasoning"})  # alone they are no usage
 
 _UNTIL_FIRST_TOKEN = (
     "gen_ai.response.time_to_first_chunk",
@@ -161,8 +190,8 @@ def telling(
     means that there were none."""
     a = span.attributes
     content, reasons, lost = contents(a, span)
-    previous = text(a, *PREVIOUS_RESPONSE)
-    if previous:
+    said = {field: text(a, *names) for field, names in _SAID.of(a).items()}
+    if said.get("previous_response_id"):
         reasons.add("server_side")
         lost.add("head")
     if (role == "call" or "tools" in content) and schemas_missing(content, writes_tools):
@@ -174,47 +203,30 @@ def telling(
         dialect,
         role,
         first_token_unix_nano=first_token(span),
-        agent=text(a, *AGENT),
-        operation=text(a, *OPERATION),
-        provider=text(a, *PROVIDER),
-        request_model=text(a, *REQUEST_MODEL),
-        response_model=text(a, *RESPONSE_MODEL),
-        response_id=text(a, "gen_ai.response.id"),
-        previous_response_id=previous,
-        conversation_hint=text(a, *CONVERSATION),
         usage=usage(a, zeros_omitted),
         reserve=reserve if reserve is not None and reserve > 0 else None,
-        tools=content.get("tools"),
-        system=content.get("system"),
-        messages=content.get("messages"),
-        output=content.get("output"),
         reasons=frozenset(reasons),
         lost=frozenset(lost),
+        **said,
+        **content,
     )
 
 
 def usage(attributes: Mapping[str, Any], zeros_omitted: bool = False) -> UsageClaim | None:
     """The token numbers under whatever name; None where there are none at all."""
-    given, read = number(attributes, *_INPUT_TOKENS), number(attributes, *_CACHE_READ)
-    no_read = _unreadable(attributes, "cache read", _CACHE_READ) if read is None else ""
-    inclusive = attributes.get("gen_ai.token.semantics") == "inclusive"
-    claim = UsageClaim(
-        input=given,
-        output=number(attributes, *_OUTPUT_TOKENS),
-        cache_read=read,
-        cache_write=number(attributes, *_CACHE_WRITE),
-        cache_write_1h=number(attributes, *_CACHE_WRITE_1H),
-        cache_write_5m=number(attributes, *_CACHE_WRITE_5M),
-        reasoning=number(attributes, *_REASONING),
-        total=number(attributes, *_TOTAL_TOKENS),
-        semantics="inclusive" if inclusive else "",
-        semantics_evidence="attribute gen_ai.token.semantics" if inclusive else "",
-        zeros_omitted=zeros_omitted,
-        unreadable=(_unreadable(attributes, "input", _INPUT_TOKENS) if given is None else "") or no_read,
-        damaged=bool(no_read),
-    )
-    numbers = (claim.input, claim.output, claim.cache_read, claim.cache_write, claim.total)
-    return None if all(n is None for n in numbers) else claim
+    names = _COUNTS.of(attributes)
+    claim: dict[str, Any] = {
+        count: read for count, keys in names.items() if (read := number(attributes, *keys)) is not None
+    }
+    if _DETAILS.issuperset(claim):
+        return None
+    if len(claim) < len(names):
+        no_input = "" if "input" in claim else _unreadable(attributes, "input", names)
+        no_read = "" if "cache_read" in claim else _unreadable(attributes, "cache_read", names)
+        claim.update(unreadable=no_input or no_read, damaged=bool(no_read))
+    if attributes.get("gen_ai.token.semantics") == "inclusive":
+        claim.update(semantics="inclusive", semantics_evidence="attribute gen_ai.token.semantics")
+    return UsageClaim(zeros_omitted=zeros_omitted, **claim)
 
 
 _TYPES: dict[type, str] = {
@@ -226,14 +238,15 @@ _TYPES: dict[type, str] = {
 }
 
 
-def _unreadable(attributes: Mapping[str, Any], count: str, keys: tuple[str, ...]) -> str:
+def _unreadable(attributes: Mapping[str, Any], count: str, names: Mapping[str, tuple[str, ...]]) -> str:
     """Why the ``count`` that stands there is no number, in words; never what it holds, which may be text."""
-    for key in keys:
-        value = attributes.get(key)
+    words = count.replace("_", " ")
+    for name in names.get(count, ()):
+        value = attributes.get(name)
         if isinstance(value, float):
-            return f"{count} {value:g} cannot be read as a number of tokens"
+            return f"{words} {value:g} cannot be read as a number of tokens"
         if value is not None:
-            return f"{count} is recorded as {_TYPES.get(type(value), 'an object')}, not as a number of tokens"
+            return f"{words} is recorded as {_TYPES.get(type(value), 'an object')}, not as a number of tokens"
     return ""
 
 
@@ -254,7 +267,7 @@ def contents(
         _from_events(span, found, reasons, lost)
     if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
         found["tools"] = Raw("tools", _functions(attributes))
-    for section, names in _REFERENCES:
+    for section, names in _REFERENCES.of(attributes).items():
         reference = text(attributes, *names)
         if reference and section not in found and section not in lost:
             found[section] = Raw(_SHAPES[section], Stored(reference))
@@ -272,11 +285,14 @@ def schemas_missing(content: Mapping[str, Raw], writes_tools: bool) -> bool:
     return _without_schemas(tools.value)
 
 
-_SECTIONS = (("tools", TOOLS), ("system", SYSTEM), ("messages", INPUT), ("output", OUTPUT))
+_SECTIONS = {"tools": TOOLS, "system": SYSTEM, "messages": INPUT, "output": OUTPUT}
+_CONTENT = Names(_SECTIONS)
 _SHAPES = {"tools": "tools", "system": "system", "messages": "messages", "output": "messages"}
-_REFERENCES = tuple(
-    (section, tuple(f"{name}{ref}" for name in names for ref in ("_ref", ".ref")))
-    for section, names in _SECTIONS
+_REFERENCES = Names(
+    {
+        section: tuple(f"{name}{ref}" for name in names for ref in ("_ref", ".ref"))
+        for section, names in _SECTIONS.items()
+    }
 )
 _FUNCTIONS = "llm.request.functions."
 _TEXT_OF_ITEMS = '[{"role":"user","parts":[{"type":"text","content":"[{\\"'
@@ -287,7 +303,7 @@ _ITEM_ROLES = frozenset({"system", "developer", "user", "assistant"})
 def _collect(
     attributes: Mapping[str, Any], found: dict[str, Raw], reasons: set[Reason], lost: set[str]
 ) -> None:
-    for section, names in _SECTIONS:
+    for section, names in _CONTENT.of(attributes).items():
         value = first(attributes, *names)
         if value is None or section in found:
             continue
@@ -388,13 +404,27 @@ def _without_schemas(tools: Any) -> bool:
             "[",
             "{",
         )  # and no definitions that are texts of JSON
-        return names or '"parameters":null' in tools or '"parameters": null' in tools
+        return names or _has_null(tools)
     if isinstance(tools, (list, tuple)) and not isinstance(tools, (Stored, Unseen)):
         return any(
             t[:1] != "{" if isinstance(t, str) else isinstance(t, Mapping) and t.get("parameters", 0) is None
             for t in tools
         )
     return False
+
+
+_NULLS: Memo[int, bool] = Memo(
+    1024
+)  # by digest: calls have the same tools, and to search them takes ten times as long
+
+
+def _has_null(tools: str) -> bool:
+    digest = xxhash.xxh3_64_intdigest(tools.encode("utf-8", "surrogatepass"))
+    found = _NULLS.get(digest)
+    if found is None:
+        found = '"parameters":null' in tools or '"parameters": null' in tools
+        _NULLS.put(digest, found)
+    return found
 
 
 # ---- time

@@ -8,10 +8,10 @@ are known as a whole; and a segment's tokens are counted once per distinct text.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import blake2b
 from sys import intern
 from typing import Any
@@ -52,9 +52,10 @@ _LIKE_JSON = re.compile(r'\s*(\[\s*[\[{"\]]|\{\s*["}])')
 _MESSAGE = re.compile(r"^messages\[(\d+)\]")
 _TAIL = 48  # characters before the end of a known prefix that are compared before its digest is
 _HEAD = 64
-_PIECE = 1 << 16
+_PIECE = 1 << 13
 _FEW = 4  # messages are sooner read than looked for
 _RECENT = 64  # known prefixes looked at per head
+_OF_TEXT = 1  # seed of a text's digest, so that it is that of no other value
 _THREADS = 16_384
 _FACTS = 131_072
 _NUMBERS = tuple(range(8192))  # most facts are one of these: held once
@@ -119,7 +120,7 @@ class Assembler:
             return ()
         value, _ = _opened(raw.value)
         parts, _ = read_messages(value)
-        return tuple(self.segment(p, encoding) for p in _unmasked(parts))
+        return tuple([self.segment(p, encoding) for p in _unmasked(parts)])
 
     def chain(self, raw: Raw | None, encoding: str, thread: str) -> tuple[Chain, set[Reason]]:
         """The segments of a list of messages. ``thread`` (a conversation id, else a trace id) is only a hint where to
@@ -131,7 +132,8 @@ class Assembler:
             return self._nested(text, encoding)
         if text[:1] != "[" or text[-1:] != "]":
             return self._whole(text, encoding)
-        known, hasher = self._find(text, encoding, thread)
+        number = _number(encoding, thread)
+        known, hasher = self._find(text, encoding, number)
         if known is not None and len(text) == known.length + 1:
             return known.chain, set()
         base, start = (known.chain, known.length) if known is not None else (EMPTY, 0)
@@ -145,7 +147,7 @@ class Assembler:
         if missing:
             return chain, missing
         if value and (start or not is_batch(value)):
-            self._remember(text, start, hasher, chain, encoding, thread)
+            self._remember(text, start, hasher, chain, encoding, number)
         return chain, set()
 
     def _nested(self, value: Any, encoding: str) -> tuple[Chain, set[Reason]]:
@@ -230,7 +232,8 @@ class Assembler:
         if not parts and is_reference(message):
             return (), "server_side"
         seen = _unmasked(parts)
-        return tuple(self.segment(p, encoding) for p in seen), "redacted" if len(seen) < len(parts) else None
+        segments = tuple([self.segment(p, encoding) for p in seen])
+        return segments, "redacted" if len(seen) < len(parts) else None
 
     def append(self, base: Chain, other: Chain) -> Chain:
         """``base`` and then the segments of ``other``, their paths counted on from ``base``."""
@@ -240,17 +243,15 @@ class Assembler:
     def segment(self, part: Part, encoding: str) -> Segment:
         kind, role, name, path, text, marker, call_id, size = part
         named = name if kind in _NAMED else ""
-        data = text.encode("utf-8", "surrogatepass")
-        hasher = blake2b(f"{kind}\0{named}\0".encode("utf-8", "surrogatepass"), digest_size=16)
-        hasher.update(data)
-        digest = hasher.hexdigest()
+        data = _utf8(text)
+        digest = blake2b(_head_of(kind, named) + data, digest_size=16).hexdigest()
         tokens, method = self._measure(kind, named, text, digest, encoding)
         self._texts.put(digest, text)
         length = max(size, 0) if kind in _MEDIA else len(data)
         if self._discreet:  # the digest is of what was there
             role, name, call_id = part_of_names(part)
         return Segment(
-            kind, _one(role), _one(name), _one(path), length, tokens, method, digest, marker, call_id
+            kind, _one(role), name and _one(name), intern(path), length, tokens, method, digest, marker, call_id
         )
 
     def _measure(
@@ -271,25 +272,22 @@ class Assembler:
         tokens, n = divmod(known, len(METHODS))
         return tokens, METHODS[n]
 
-    def _find(self, text: str, encoding: str, thread: str) -> tuple[_Known | None, Any]:
+    def _find(self, text: str, encoding: str, thread: int) -> tuple[_Known | None, Any]:
         """A known string that ``text`` extends, and the hasher that has read that far."""
-        last = self._threads.get(_number(encoding, thread))
-        recent = self._heads.get((encoding, text[:_HEAD])) or ()
-        for known in itertools.chain(() if last is None else (last,), reversed(recent)):
-            n = known.length
-            if (text[n : n + 1] == "," or len(text) == n + 1) and _tail(text, n) == known.tail:
-                hasher = xxhash.xxh3_128()
-                _absorb(hasher, text, 0, n)
-                if hasher.digest() == known.digest:
-                    return known, hasher
+        last = self._threads.get(thread)
+        if last is not None and (hasher := _read_along(text, last)) is not None:
+            return last, hasher
+        for known in reversed(self._heads.get((encoding, text[:_HEAD])) or ()):
+            if (hasher := _read_along(text, known)) is not None:
+                return known, hasher
         return None, None
 
-    def _remember(self, text: str, start: int, hasher: Any, chain: Chain, encoding: str, thread: str) -> None:
+    def _remember(self, text: str, start: int, hasher: Any, chain: Chain, encoding: str, thread: int) -> None:
         hasher = hasher or xxhash.xxh3_128()
         n = len(text) - 1
         _absorb(hasher, text, start, n)
         known = _Known(n, _tail(text, n), hasher.digest(), chain)
-        self._threads.put(_number(encoding, thread), known)
+        self._threads.put(thread, known)
         head = (encoding, text[:_HEAD])
         recent = self._heads.get(head)
         if recent is None:
@@ -300,12 +298,28 @@ class Assembler:
                 del recent[0]
 
 
+def _read_along(text: str, known: _Known) -> Any:
+    """A hasher that has read ``known`` in ``text``; None where ``text`` does not extend it."""
+    n = known.length
+    if (len(text) != n + 1 and text[n : n + 1] != ",") or _tail(text, n) != known.tail:
+        return None
+    hasher = xxhash.xxh3_128()
+    _absorb(hasher, text, 0, n)
+    return hasher if hasher.digest() == known.digest else None
+
+
 def _tail(text: str, end: int) -> int:
     return hash(text[max(0, end - _TAIL) : end])
 
 
 def _number(encoding: str, thread: str) -> int:
     return xxhash.xxh3_64_intdigest(_utf8(f"{encoding} {thread}")) >> 4
+
+
+@lru_cache(1024)
+def _head_of(kind: str, name: str) -> bytes:
+    """What the digest of a segment is taken over before its text."""
+    return _utf8(f"{kind}\0{name}\0")
 
 
 def _one(word: str) -> str:
@@ -342,6 +356,8 @@ def _unmasked(parts: list[Part]) -> list[Part]:
 def _digest_of(value: Any) -> bytes | None:
     """Equal for equal values only; None for what is no plain value."""
     try:
+        if isinstance(value, str):
+            return xxhash.xxh3_128_digest(_utf8(value), _OF_TEXT)
         return xxhash.xxh3_128_digest(values_written([value]))
     except ValueError:
         return None

@@ -15,7 +15,7 @@ from otel_ctx.conversations import Placed
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
 from otel_ctx.model import Call, Chain, Completeness, Segment
-from otel_ctx.parts.texts import common_prefix
+from otel_ctx.parts.texts import in_common
 
 _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
@@ -33,6 +33,9 @@ class _Longest:
 
     length: int = 0
     digests: tuple[str, ...] = ()
+
+
+_NONE = _Longest()
 
 
 class Evidence:
@@ -58,14 +61,15 @@ class Evidence:
             "system": self._of_section(prompt.system),
             "messages": self._of_chain(prompt.messages),
         }
-        known = self._services.get(call.service) or _Longest()
+        before = known = self._services.get(call.service) or _NONE
         for longest in mine.values():
             known = self._both(known, longest)
-        self._services.put(call.service, known)
-        cut = frozenset(s for s, longest in mine.items() if longest.length == known.length)
-        if len(known.digests) < 2 or not _may_be_limit(known.length) or not cut:
+        if known is not before:
+            self._services.put(call.service, known)
+        if len(known.digests) < 2 or not _may_be_limit(known.length):
             return call
-        if accounted_for(prompt, call.usage):
+        cut = frozenset(s for s, longest in mine.items() if longest.length == known.length)
+        if not cut or accounted_for(prompt, call.usage):
             return call
         return replace(call, completeness=with_cut(call.completeness, cut, stateful=_is_stateful(call)))
 
@@ -73,29 +77,32 @@ class Evidence:
         """Tools and system prompts come again as the very same ones."""
         known = self._sections.get(id(section))
         if known is None or known[0] is not section:
-            known = section, self._longest(_Longest(), section)
+            known = section, self._longest(_NONE, section)
             self._sections.put(id(section), known)
         return known[1]
 
     def _of_chain(self, chain: Chain) -> _Longest:
         links = []
         link: Chain | None = chain
-        known = _Longest()
+        known = _NONE
         while link is not None and link.length:
-            found = self._chains.get(_name(link))
+            name = _name(link)
+            found = self._chains.get(name)
             if found is not None:
                 known = found
                 break
-            links.append(link)
+            links.append((name, link.new))
             link = link.base
-        for link in reversed(links):
-            known = self._longest(known, link.new)
-            self._chains.put(_name(link), known)
+        for name, new in reversed(links):
+            known = self._longest(known, new)
+            self._chains.put(name, known)
         return known
 
     def _longest(self, known: _Longest, segments: Iterable[Segment]) -> _Longest:
         for s in segments:
-            text = self._text(s.digest) if s.kind not in _NOT_TEXT else None
+            if s.bytes < known.length or s.kind in _NOT_TEXT:
+                continue  # no text has more characters than bytes
+            text = self._text(s.digest)
             if text is not None and len(text) >= known.length:
                 known = self._both(known, _Longest(len(text), (s.digest,)))
         return known
@@ -103,6 +110,8 @@ class Evidence:
     def _both(self, a: _Longest, b: _Longest) -> _Longest:
         if a.length != b.length:
             return a if a.length > b.length else b
+        if a is b:
+            return a
         others = (d for d in b.digests if d not in a.digests and all(self._unlike(d, e) for e in a.digests))
         return _Longest(a.length, (*a.digests, *others)[:2])
 
@@ -110,9 +119,7 @@ class Evidence:
         x, y = self._text(a), self._text(b)
         if x is None or y is None:
             return False
-        front = common_prefix(x, y)
-        back = common_prefix(x[front:][::-1], y[front:][::-1])
-        return front + back <= _ALIKE * len(x)
+        return in_common(x, y) <= _ALIKE * len(x)
 
     # ---- what was missing before
 
@@ -174,10 +181,10 @@ def _is_stateful(call: Call) -> bool:
 
 def _told_by_gap(seen: Completeness, call: Call) -> bool:
     """Is all that is known of what is missing that tokens are, and could it be the system prompt?"""
+    if seen.status != "partial" or seen.reasons != ("not_captured",) or has_hole(call.prompt.messages):
+        return False
     first = call.prompt.messages.opening
-    told = bool(call.prompt.system) or (first is not None and first.kind == "system")
-    by_gap = seen.status == "partial" and not has_hole(call.prompt.messages)
-    return by_gap and seen.reasons == ("not_captured",) and not told
+    return not call.prompt.system and (first is None or first.kind != "system")
 
 
 def _may_be_limit(length: int) -> bool:

@@ -123,16 +123,16 @@ class Intake:
         messages, message_reasons = self.assembler.chain(telling.messages, encoding, thread)
         answer = self.assembler.answer(telling.output, encoding)
         reasons = telling.reasons | tool_reasons | system_reasons | message_reasons
-        lost = set(telling.lost)
+        lost = telling.lost
         if tool_reasons:
-            lost.add("tools")
+            lost |= {"tools"}
         if system_reasons:
-            lost.add("system")
+            lost |= {"system"}
         if message_reasons:
-            lost.add("messages")
+            lost |= {"messages"}
         none = _NO_TOOLS if telling.tools is not None and not tools and not tool_reasons else None
-        bare = telling._replace(tools=none, system=None, messages=None, output=None, lost=frozenset(lost))
-        return Told(bare, tools, system, messages, answer, frozenset(reasons), _weight(telling))
+        bare = telling._replace(tools=none, system=None, messages=None, output=None, lost=lost)
+        return Told(bare, tools, system, messages, answer, reasons, _weight(telling))
 
     def _encoding(self, telling: Telling) -> str:
         model = known_model(telling.response_model or telling.request_model, self._limits)
@@ -152,7 +152,8 @@ def _own_id(telling: Telling) -> str:
 def _weight(telling: Telling) -> tuple[int, int]:
     """How much a span tells: one that comes twice, cut or masked on one of its ways, is told by the fuller; of a message
     that was copied while it still grew, by the later."""
-    values = (telling.tools, telling.system, telling.messages, telling.output)
-    usage = telling.usage
-    size = sum(len(raw.value) for raw in values if raw is not None and hasattr(raw.value, "__len__"))
+    usage, size = telling.usage, 0
+    for raw in (telling.tools, telling.system, telling.messages, telling.output):
+        if raw is not None and hasattr(raw.value, "__len__"):
+            size += len(raw.value)
     return size + (usage is not None and usage.input is not None), (usage.output or 0) if usage else 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from operator import itemgetter
 from typing import NamedTuple
 
 from otel_ctx.calls import Told, usage_of
 from otel_ctx.findings import Lost, fix_for, fix_for_double, gaps, switch_of
-from otel_ctx.model import KIND_INDEX, Call, Library, Segment, Withheld
+from otel_ctx.model import KIND_INDEX, Call, Library, Segment, Usage, Withheld
 from otel_ctx.rules import Rules
 
 _Key = tuple[str, str]  # scope, its version
@@ -50,11 +51,19 @@ class _Record(NamedTuple):
 
 class Libraries:
     """The libraries of some calls, in the order of their names. ``told``: everything that was told; ``calls``: what it was
-    folded to, as it was judged."""
+    folded to, as it was judged; ``usages``: as far as it was found on the way."""
 
-    def __init__(self, told: Iterable[Told], calls: Iterable[Call], rules: Rules) -> None:
+    def __init__(
+        self, told: Iterable[Told], calls: Iterable[Call], rules: Rules, usages: Mapping[Told, Usage]
+    ) -> None:
         self._records = [
-            _Record(t.id, _key_of(t), t.telling.dialect, t.telling.role, tuple(_given(t, rules)))
+            _Record(
+                t.id,
+                (t.telling.scope, t.telling.scope_version),
+                t.telling.dialect,
+                t.telling.role,
+                _given(t, usages.get(t) or usage_of(t, rules)),
+            )
             for t in told
         ]
         self._calls = tuple(calls)
@@ -70,24 +79,24 @@ class Libraries:
         return _libraries([r for r in self._records if r.id in spans], calls, self._rules)
 
 
-def _libraries(records: Iterable[_Record], calls: Iterable[Call], rules: Rules) -> tuple[Library, ...]:
+def _libraries(records: Sequence[_Record], calls: Iterable[Call], rules: Rules) -> tuple[Library, ...]:
     shares: dict[_Key, _Share] = defaultdict(_Share)
-    whose: dict[str, _Key] = {}
-    for record in records:
-        share = shares[record.key]
-        share.dialects.add(record.dialect)
-        if record.role != "content":
-            whose[record.id] = record.key
-        if record.role == "aggregate":
-            share.sums += 1
+    whose = {record.id: record.key for record in records if record.role != "content"}
+    for (key, dialect, role, gives), n in Counter(record[1:] for record in records).items():
+        share = shares[key]
+        share.dialects.add(dialect)
+        if role == "aggregate":
+            share.sums += n
         else:
-            share.gives.update(record.gives)
+            share.gives.update(dict.fromkeys(gives, n))
     for call in calls:
         own = call.scope, call.scope_version
         shares[own].calls.append(call)
         for span in call.spans:
+            if span.role != "duplicate":
+                continue
             other = whose.get(f"{span.trace_id}:{span.span_id}", (span.scope, ""))
-            if span.role == "duplicate" and other != own:
+            if other != own:
                 shares[other].again += 1
                 if (
                     call.scope and span.scope
@@ -117,24 +126,19 @@ def _library(key: _Key, share: _Share, rules: Rules, *, no_calls: bool) -> Libra
     )
 
 
-def _key_of(t: Told) -> _Key:
-    return t.telling.scope, t.telling.scope_version
-
-
-def _given(t: Told, rules: Rules) -> Iterable[str]:
-    usage = usage_of(t, rules) if t.telling.usage is not None else None
-    held: Mapping[str, object] = {
-        "messages": t.messages.length > t.messages.unmeasured,
-        "system prompt": _seen(t.system) or t.messages.tokens_by_kind[KIND_INDEX["system"]],
-        "tool definitions": _seen(t.tools),
-        "answers": t.answer,
-        "input tokens": usage is not None and usage.input is not None,
-        "output tokens": usage is not None and usage.output is not None,
-        "cached tokens": usage is not None and usage.cache_read is not None,
-        "response ids": t.telling.response_id,
-        "conversation ids": t.telling.conversation_hint,
-    }
-    return [what for what, there in held.items() if there]
+def _given(t: Told, usage: Usage) -> tuple[str, ...]:
+    held = (
+        t.messages.length > t.messages.unmeasured,
+        _seen(t.system) or t.messages.tokens_by_kind[KIND_INDEX["system"]],
+        _seen(t.tools),
+        t.answer,
+        usage.input is not None,
+        usage.output is not None,
+        usage.cache_read is not None,
+        t.telling.response_id,
+        t.telling.conversation_hint,
+    )
+    return tuple(compress(GIVES, held))
 
 
 def _seen(section: tuple[Segment, ...]) -> bool:

@@ -63,7 +63,7 @@ class Engine:
                 ignored[finding.kind] += len(finding.calls)
             else:
                 findings += (finding,)
-        libraries = Libraries(intake.told.values(), [r.call for r in readings], intake.rules)
+        libraries = Libraries(intake.told.values(), [r.call for r in readings], intake.rules, folded.usages)
         return Analysis(
             readings=readings,
             conversations=tuple(_with_savings(judge.conversations(), readings, told, intake.rules)),

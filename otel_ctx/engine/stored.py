@@ -26,8 +26,12 @@ _OF_A_SYSTEM_PART = ("content", "text", "parts")
 
 def with_contents(telling: Telling, fetch: Fetch | None) -> Telling:
     """``telling`` with what lies elsewhere in its place, or without it and with the reason."""
-    raws = zip(_SECTIONS, (telling.tools, telling.system, telling.messages, telling.output), strict=True)
-    stored = [(s, raw.shape, raw.value.reference) for s, raw in raws if raw and isinstance(raw.value, Stored)]
+    raws = (telling.tools, telling.system, telling.messages, telling.output)
+    stored = [
+        (section, raw.shape, raw.value.reference)
+        for section, raw in zip(_SECTIONS, raws, strict=True)
+        if raw is not None and isinstance(raw.value, Stored)
+    ]
     if not stored:
         return telling
     changes: dict[str, Any] = {}

@@ -18,9 +18,7 @@ class Texts:
         self._old: dict[int | str, str] = {}
 
     def put(self, digest: str, text: str) -> None:
-        self._put(_key(digest), text)
-
-    def _put(self, key: int | str, text: str) -> None:
+        key = _key(digest)
         if key in self._new:
             return
         self._old.pop(key, None)
@@ -40,10 +38,9 @@ class Texts:
 
     def touch(self, digest: str) -> None:
         """Keep ``digest`` longer: it is shared by many calls."""
-        key = _key(digest)
-        text = self._old.get(key)
+        text = self._old.get(_key(digest))
         if text is not None:
-            self._put(key, text)
+            self.put(digest, text)
 
     def get(self, digest: str) -> str | None:
         """The text, or None where it was never seen or has left."""

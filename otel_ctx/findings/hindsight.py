@@ -140,14 +140,21 @@ def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
         seen = [r for r in calls if r.call.completeness.status == "full" and r.call.prompt.tools]
         if len(seen) < FEW_CALLS or any(r.call.completeness.status != "full" for r in calls):
             continue  # what was not seen may have called them
+        sections = {id(r.call.prompt.tools): r.call.prompt.tools for r in seen}  # most are the very same one
+        mentioned = _mentioned(calls, text)
+        unused = {
+            n
+            for n in {tool.name for tools in sections.values() for tool in tools}
+            if n and n not in mentioned and not any(n in t for t in mentioned)
+        }
+        if not unused:
+            continue
         sent: dict[str, list[Segment]] = defaultdict(list)
         for r in seen:
             for tool in r.call.prompt.tools:
-                sent[tool.name].append(tool)
-        mentioned = _mentioned(calls, text)
-        dead = {
-            n: s for n, s in sent.items() if n and len(s) >= FEW_CALLS and not any(n in t for t in mentioned)
-        }
+                if tool.name in unused:
+                    sent[tool.name].append(tool)
+        dead = {n: s for n, s in sent.items() if len(s) >= FEW_CALLS}
         if not dead:
             continue
         tokens = sum(t.tokens or 0 for tools in dead.values() for t in tools)
@@ -182,17 +189,21 @@ def _where(tools: Sequence[Segment]) -> str:
 def _mentioned(calls: Sequence[Reading], text: Text) -> set[str]:
     """Names of called tools, and what the model and the tools said."""
     last = {r.conversation: r.call for r in calls}
-    out: set[str] = set()
+    names: set[str] = set()
+    digests: set[str] = set()
     for r in calls:
         for s in r.call.answer:
-            out.add(s.name if s.kind == "tool_call" else text(s.digest) or "")
+            if s.kind == "tool_call":
+                names.add(s.name)
+            else:
+                digests.add(s.digest)
     for call in last.values():
         for s in call.prompt.messages:
             if s.kind == "tool_call":
-                out.add(s.name)
+                names.add(s.name)
             elif s.kind in ("assistant", "tool_result"):
-                out.add(text(s.digest) or "")
-    return out
+                digests.add(s.digest)
+    return names.union(text(digest) or "" for digest in digests)
 
 
 # ---- a lifetime that was not needed

@@ -121,13 +121,15 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
     new = tuple(segments)
     key, marks, by_kind = base.key, [], list(base.tokens_by_kind)
     size, unmeasured, estimated = base.bytes, base.unmeasured, base.estimated
-    marked = tuple((i, s.cache_marker) for i, s in enumerate(new, base.length) if s.cache_marker)
-    awaited = base.awaited
-    for s in new:
+    marked, awaited, first = base.marked, base.awaited, base.first
+    for index, s in enumerate(new, base.length):
+        if s.cache_marker:
+            marked += ((index, s.cache_marker),)
         if s.call_id or s.kind == "user":
             awaited = awaited.after(s)
         if s.kind != "system":
             key = blake2b(key + s.digest.encode(), digest_size=16).digest()
+            first = first or s
         marks.append(key)
         size += s.bytes
         if s.tokens is None:
@@ -135,11 +137,9 @@ def grown(base: Chain, segments: Iterable[Segment], messages: int) -> Chain:
         else:
             by_kind[KIND_INDEX[s.kind]] += s.tokens
             estimated += s.method != "exact"
-    first = base.first or next((s for s in new if s.kind != "system"), None)
     return Chain(
         base if base.length else None, new, base.length + len(new), messages, key, tuple(marks), tuple(by_kind), size,
-        first, unmeasured, estimated, base.marked + marked, base.opening or next(iter(new), None),
-        awaited,
+        first, unmeasured, estimated, marked, base.opening or (new[0] if new else None), awaited,
     )  # fmt: skip
 
 

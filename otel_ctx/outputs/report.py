@@ -293,8 +293,10 @@ def _segments(r: Reading, known: Mapping[str, Reading], text: TextOf | None) -> 
 def _told_alike(old: Prompt, new: Prompt, shared: int) -> int:
     """How many of the ``shared`` segments are written alike, too: a cache marker rolls on, and another model's
     tokenizer counts the same text anew."""
-    before, after = (*old.tools, *old.system), (*new.tools, *new.system)
-    if new.messages.base is old.messages and shared > len(after):
+    if new.messages.base is old.messages and shared > len(new.tools) + len(new.system):
+        if old.tools == new.tools and old.system == new.system:
+            return shared
+        before, after = (*old.tools, *old.system), (*new.tools, *new.system)
         pairs, same = list(zip(before, after, strict=True)), shared
     else:
         pairs = list(islice(zip(old, new, strict=False), shared))

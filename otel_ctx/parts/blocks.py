@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -41,6 +41,8 @@ _MEDIUMS = (
     "inlineData", "inline_data", "fileData", "file_data", "image", "document", "video", "file", "media",
 )  # fmt: skip
 RESULTS = ("toolResult", "functionResponse", "function_response", "toolResponse", "tool_call_result")
+_ARGUMENTS = frozenset({"arguments", "input", "args"})
+_RESPONSE = frozenset({"response", "result", "content"})
 _NEVER_SENT = frozenset({"tool_approval_response", "tool-approval-response", "tool-approval-request"})
 _LABELS = frozenset({"type", "kind"})  # all that an instrumentation leaves of a block that it does not know
 _THINKING = frozenset({"thinking", "redacted_thinking", "reasoning", "anthropic_redacted_thinking"})
@@ -61,7 +63,7 @@ def read_block(block: Any, kind: Kind, role: str, path: str) -> list[Part]:
     if read is None:
         read = next((r for fits, r in _SHAPES if fits(declared, block)), None)
     if read is not None:
-        return [p for p in read(block, kind, role, path) if p.text or p.kind not in _TEXTUAL]
+        return read(block, kind, role, path)
     said = {k: v for k, v in block.items() if v is not None and k != "cache_control"}
     if said.keys() <= _LABELS or declared in _NEVER_SENT:
         return []
@@ -71,26 +73,25 @@ def read_block(block: Any, kind: Kind, role: str, path: str) -> list[Part]:
 _TEXTUAL = ("system", "user", "assistant", "tools")
 
 
-def _text(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
-    value = next((block[k] for k in ("text", "content", "refusal") if block.get(k) is not None), "")
+def _text(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]:
+    value = _first(block, "text", "content", "refusal")
     if block.get("thought") is True:
         kind = "thinking"
-    if isinstance(value, (list, tuple)):  # blocks in a block
-        for b in value:
-            yield from read_block(b, kind, role, path)
+    if isinstance(value, str):
+        if value.startswith(_WRITTEN_OUT):
+            return _written_out(value, kind, role, path)
+    elif isinstance(value, (list, tuple)):  # blocks in a block
+        return _each(value, kind, role, path)
     elif isinstance(value, dict):
-        yield Part(
-            kind,
-            role,
-            "",
-            path,
-            str(value.get("value") or value.get("text") or compact(value)),
-            marker_of(block),
-        )
-    elif isinstance(value, str) and value.startswith(_WRITTEN_OUT):
-        yield from _written_out(value, kind, role, path)
-    else:
-        yield Part(kind, role, "", path, str(value), marker_of(block))
+        value = value.get("value") or value.get("text") or compact(value)
+    elif value is None:
+        value = ""
+    text = str(value)
+    return [Part(kind, role, "", path, text, marker_of(block))] if text or kind not in _TEXTUAL else []
+
+
+def _each(blocks: Iterable[Any], kind: Kind, role: str, path: str) -> list[Part]:
+    return [part for block in blocks for part in read_block(block, kind, role, path)]
 
 
 _WRITTEN_OUT = ('{"reasoningContent":', '[{"type":', "[]", "media_resolution=")
@@ -108,63 +109,59 @@ def _holds_blocks(values: list[Any], kind: Kind) -> bool:
     return (bool(values) or kind == "assistant") and kind != "tool_result" and all(map(_is_known, values))
 
 
-def _written_out(text: str, kind: Kind, role: str, path: str) -> Iterator[Part]:
+def _written_out(text: str, kind: Kind, role: str, path: str) -> list[Part]:
     block = structure(text)
     if isinstance(block, dict):
-        yield from read_block(block, kind, role, path)
-    elif isinstance(block, list) and _holds_blocks(block, kind):
-        for b in block:
-            yield from read_block(b, kind, role, path)
-    elif "file_data=FileData(" in text or "inline_data=Blob(" in text:
+        return read_block(block, kind, role, path)
+    if isinstance(block, list) and _holds_blocks(block, kind):
+        return _each(block, kind, role, path)
+    if "file_data=FileData(" in text or "inline_data=Blob(" in text:
         mime = re.search(r"mime_type='([^']*)'", text)
-        yield from _media({"type": "file", "mime_type": mime[1] if mime else ""}, kind, role, path)
-    else:
-        yield Part(kind, role, "", path, text)
+        return _media({"type": "file", "mime_type": mime[1] if mime else ""}, kind, role, path)
+    return [Part(kind, role, "", path, text)]
 
 
-def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
-    inner = _first(block, *_CALLS)
-    inner = inner if isinstance(inner, dict) else block
+def _call(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]:
+    inner = _unwrapped(block, _CALLS)
     fn = inner["function"] if isinstance(inner.get("function"), dict) else inner
     name = _first(fn, "name", "toolName", "tool_name")
-    if block.get("type") == "tool_call" and not any(k in fn for k in ("arguments", "input", "args")):
-        return  # the semantic conventions' skeleton: content is switched off
+    if block.get("type") == "tool_call" and _ARGUMENTS.isdisjoint(fn):
+        return []  # the semantic conventions' skeleton: content is switched off
     arguments = _first(fn, "arguments", "input", "args")
     if isinstance(name, str) and name[:1] == "'":  # CrewAI prints what lies deep in a message
         name, arguments = printed_text(name), printed_text(arguments)
     call_id = _first(inner, "call_id", "toolUseId", "toolCallId", "ref", "id")
-    yield Part(
-        "tool_call",
-        role,
-        str(name or ""),
-        path,
-        arguments_text(arguments),
-        marker_of(block),
-        str(call_id or ""),
-    )
+    return [
+        Part(
+            "tool_call",
+            role,
+            str(name or ""),
+            path,
+            arguments_text(arguments),
+            marker_of(block),
+            str(call_id or ""),
+        )
+    ]
 
 
-def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
-    inner = _first(block, *RESULTS)
-    inner = inner if isinstance(inner, dict) else block
+def _result(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]:
+    inner = _unwrapped(block, RESULTS)
     asked = inner["origin"] if isinstance(inner.get("origin"), dict) else inner
-    if block.get("type") == "tool_call_response" and not any(
-        k in inner for k in ("response", "result", "content")
-    ):
-        return  # as above
+    if block.get("type") == "tool_call_response" and _RESPONSE.isdisjoint(inner):
+        return []  # as above
     value = _first(inner, "response", "result", "content", "output")
     call_id = _first(asked, "tool_use_id", "toolUseId", "tool_call_id", "call_id", "toolCallId", "ref", "id")
     name = _first(asked, "name", "toolName", "tool_name")
-    yield Part(
+    result = Part(
         "tool_result", role, str(name or ""), path, result_text(value), marker_of(block), str(call_id or "")
     )
-    if isinstance(value, list):
-        for b in value:
-            if isinstance(b, dict) and str(b.get("type")) in _MEDIA_BLOCKS:
-                yield from read_block(b, kind, role, path)
+    if not isinstance(value, list):
+        return [result]
+    media = [b for b in value if isinstance(b, dict) and str(b.get("type")) in _MEDIA_BLOCKS]
+    return [result, *_each(media, kind, role, path)]
 
 
-def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
+def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]:
     inner = block.get("reasoningContent") or block.get("reasoning_content") or block.get("reasoning")
     if isinstance(inner, dict):
         block = inner
@@ -175,12 +172,11 @@ def _thinking(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterat
     if isinstance(signed, str) and signed and (not text or is_mask(text)):
         # the provider reads the signature alone: it is what tells this thinking from another
         name = blake2b(signed.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        yield Part("thinking", role, name, path, "", marker_of(block))
-        return
-    yield Part("thinking", role, "", path, text, marker_of(block))
+        return [Part("thinking", role, name, path, "", marker_of(block))]
+    return [Part("thinking", role, "", path, text, marker_of(block))]
 
 
-def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[Part]:
+def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]:
     """Media: what they are, how big, and a short hash that tells one from another; never their data."""
     inner = _first(block, *_MEDIUMS)
     inner = inner if isinstance(inner, dict) else block
@@ -195,9 +191,8 @@ def _media(block: dict[str, Any], kind: Kind, role: str, path: str) -> Iterator[
     )  # fmt: skip
     held = _held(block)
     text = f"{mime} {blake2b(held, digest_size=8).hexdigest()}".strip() if held else mime
-    yield Part(
-        "image" if image else "file", role, "", path, text, marker_of(block), "", len(held) if held else -1
-    )
+    size = len(held) if held else -1
+    return [Part("image" if image else "file", role, "", path, text, marker_of(block), "", size)]
 
 
 _OF_MEDIA = frozenset(
@@ -270,12 +265,17 @@ def _first(block: dict[str, Any], *keys: str) -> Any:
     return None
 
 
+def _unwrapped(block: dict[str, Any], wrappers: tuple[str, ...]) -> dict[str, Any]:
+    inner = None if _WRAPPERS.isdisjoint(block) else _first(block, *wrappers)
+    return inner if isinstance(inner, dict) else block
+
+
 def _has(block: dict[str, Any], *keys: str) -> bool:
     return any(isinstance(block.get(k), dict) for k in keys)
 
 
 _Fits = Callable[[Any, dict[str, Any]], bool]
-_Read = Callable[[dict[str, Any], Kind, str, str], Iterator[Part]]
+_Read = Callable[[dict[str, Any], Kind, str, str], list[Part]]
 _SHAPES: tuple[tuple[_Fits, _Read], ...] = (
     (lambda t, b: t in _TEXT, _text),
     (lambda t, b: t in _CALL or _has(b, *_CALLS), _call),

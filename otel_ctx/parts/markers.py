@@ -12,9 +12,9 @@ _PLACES = frozenset(
 )
 
 
-def marker_of(block: Any) -> str:
+def marker_of(block: dict[str, Any]) -> str:
     """ "5m" | "1h" | "default" (marked, no TTL said) | "" (not marked)."""
-    if not isinstance(block, dict) or (_PLACES.isdisjoint(block) and not _is_written_out(block)):
+    if _PLACES.isdisjoint(block) and not _is_written_out(block):
         return ""
     control = block.get("cache_control") or block.get("cacheControl") or block.get("cachePoint")
     if control is None:

@@ -26,6 +26,7 @@ _CLASSES: dict[str, str] = {  # LangChain's, LangChain4j's and AutoGen's
     "FunctionExecutionResultMessage": "tool", "TOOL_EXECUTION_RESULT": "tool",
 }  # fmt: skip
 TOOL_CALLS = ("tool_calls", "toolCalls", "toolExecutionRequests")
+_CALLING = frozenset({*TOOL_CALLS, "additional_kwargs", "function_call"})
 _SAID = ("content", "contents", "text", *TOOL_CALLS)
 _ITEMS_WITHOUT_CONTENT = frozenset({"item_reference", "compaction"})  # the server has what they stand for
 
@@ -93,14 +94,13 @@ def _as_list(value: Any) -> Sequence[Any]:
 
 def read_message(message: Any, index: int) -> list[Part]:
     """The parts of one message. What no shape fits stays as one part that holds its JSON: nothing is lost."""
-    path = f"messages[{index}]"
     message = structure(message)
     if isinstance(message, str):
-        return [Part("user", "user", "", f"{path}.parts[0]", message)] if message else []
+        return [Part("user", "user", "", _place(index, 0), message)] if message else []
     if not isinstance(message, dict):
-        return [] if _is_blank(message) else [Part("user", "", "", f"{path}.parts[0]", compact(message))]
+        return [] if _is_blank(message) else [Part("user", "", "", _place(index, 0), compact(message))]
     message = plain(message)
-    if str(message.get("type")) in _ITEMS_WITHOUT_CONTENT:
+    if "type" in message and str(message["type"]) in _ITEMS_WITHOUT_CONTENT:
         return []
     role = str(message.get("role") or "")
     kind = _kind_of(role)
@@ -109,23 +109,27 @@ def read_message(message: Any, index: int) -> list[Part]:
         if is_cache_point(block):
             _mark_last(parts, block)
             continue
-        at = f"{path}.parts[{len(parts)}]"
+        at = _place(index, len(parts))
         if kind == "tool_result" and not _is_result(block):
             parts += _result(message, block, role, at)
         else:
             parts += read_block(block, kind, role, at)
     if kind == "tool_result":
         parts = _one_result(parts)
-    if calls := _tool_calls(message):
+    if not _CALLING.isdisjoint(message) and (calls := _tool_calls(message)):
         seen = {(p.call_id or p.text, p.name) for p in parts if p.kind == "tool_call"}
         for call in calls:
-            part = _tool_call(call, role, f"{path}.parts[{len(parts)}]")
+            part = _tool_call(call, role, _place(index, len(parts)))
             if (part.call_id or part.text, part.name) not in seen:
                 parts.append(part)
     marker = marker_of(message)
     if marker and parts:
         parts[-1] = parts[-1]._replace(cache_marker=marker)
     return parts
+
+
+def _place(index: int, part: int) -> str:
+    return f"messages[{index}].parts[{part}]"
 
 
 def _is_blank(value: Any) -> bool:
@@ -187,7 +191,7 @@ def is_role(role: str) -> bool:
 
 
 def _kind_of(role: str) -> Kind:
-    return _ROLES.get(_name_of(role), "user")
+    return _ROLES.get(role) or _ROLES.get(_name_of(role), "user")
 
 
 def _name_of(role: str) -> str:
@@ -198,8 +202,7 @@ def _name_of(role: str) -> str:
 def plain(message: dict[str, Any]) -> dict[str, Any]:
     """Take a message out of its wrappers: LangChain's constructors and ``data``, OpenInference's ``message``. One whose
     type says who speaks gets a role."""
-    inner = message.get("message")
-    if isinstance(inner, dict) and "role" not in message:
+    if "role" not in message and isinstance(inner := message.get("message"), dict):
         message = inner
     if "lc" in message and isinstance(message.get("kwargs"), dict):
         ident = message.get("id")
@@ -210,15 +213,16 @@ def plain(message: dict[str, Any]) -> dict[str, Any]:
             "type": None,
             "role": _CLASSES.get(cls) or kwargs.get("role") or kwargs.get("type") or "user",
         }
+    if "role" in message:
+        return message
     data = message.get("data")
-    if isinstance(data, dict) and "role" not in message and str(message.get("type")) in _ROLES:
+    if isinstance(data, dict) and str(message.get("type")) in _ROLES:
         return {**data, "type": None, "role": message["type"]}
-    if "role" not in message:
-        said = message.get("type") or message.get("messageType")
-        if isinstance(said, str) and any(k in message for k in _SAID):
-            role = _CLASSES.get(said) or (said if is_role(said) else "")
-            if role:
-                return {**message, "role": role, "type": None}
+    said = message.get("type") or message.get("messageType")
+    if isinstance(said, str) and any(k in message for k in _SAID):
+        role = _CLASSES.get(said) or (said if is_role(said) else "")
+        if role:
+            return {**message, "role": role, "type": None}
     return message
 
 
@@ -252,7 +256,7 @@ def _written_blocks(message: dict[str, Any], content: str) -> list[Any] | None:
 
 def _joined_deltas(blocks: Sequence[Any]) -> Sequence[Any]:
     """LangChain keeps a streamed tool call as a call without input and the pieces of its input after it."""
-    if not any(isinstance(b, dict) and b.get("type") == "input_json_delta" for b in blocks):
+    if len(blocks) < 2:
         return blocks
     joined: list[Any] = []
     for block in blocks:
@@ -283,8 +287,7 @@ def _result(message: dict[str, Any], block: Any, role: str, path: str) -> Iterat
     """A block of a tool's message is (part of) the tool's result."""
     call_id = str(message.get("tool_call_id") or message.get("id") or "")
     name = str(message.get("name") or "")
-    inner = list(read_block(block, "tool_result", role, path))
-    for p in inner:
+    for p in read_block(block, "tool_result", role, path):
         yield p._replace(call_id=p.call_id or call_id, name=p.name or name)
 
 

@@ -238,6 +238,21 @@ def common_prefix(a: str, b: str) -> int:
     return low
 
 
+def common_suffix(a: str, b: str) -> int:
+    """Length of the common end, likewise: turned round, long texts would be copied letter by letter."""
+    m, n = len(a), len(b)
+    low, high = 0, min(m, n)
+    if a[m - high :] == b[n - high :]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if a[m - middle : m - low] == b[n - middle : n - low]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 def says_summary(text: str | None) -> bool:
     """Does a message say of itself that it is a summary of what was said before?"""
     beginning = (text or "")[:_BEGINNING].lower()
@@ -277,7 +292,7 @@ def _summaries(text: str) -> Iterator[int]:
 def in_common(a: str, b: str) -> int:
     """Characters that two texts have in common at their beginnings and ends."""
     head = common_prefix(a, b)
-    return head + common_prefix(a[head:][::-1], b[head:][::-1])
+    return head + common_suffix(a[head:], b[head:])
 
 
 def phrases_in_common(a: str, b: str) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from otel_ctx.model import Analysis, Call, Conversation
@@ -17,6 +18,7 @@ from otel_ctx.names import cells, digest_of, is_identifier, is_name, is_word
 
 _RUN = 32  # columns: what is as long and stands in a prompt too was taken from it
 _FIELDS = ("service", "agent", "operation", "provider", "platform", "model", "scope", "scope_version")
+_fields = attrgetter(*_FIELDS)
 
 
 def name_of(name: str, with_text: bool = False) -> str:
@@ -75,10 +77,10 @@ def held_back(analysis: Analysis) -> Analysis:
 
 def _digests(analysis: Analysis) -> Mapping[str, str]:
     """What is no name -> what is shown; the longest first."""
-    told = {getattr(r.call, field) for r in analysis.readings for field in _FIELDS}
+    told = set(chain.from_iterable(set(map(_fields, (r.call for r in analysis.readings)))))
     told.update(*((*c.services, *c.agents, *c.models) for c in analysis.conversations))
     told.update(scope for scope, _ in analysis.foreign)
-    told.update(s.scope for r in analysis.readings for s in r.call.spans)
+    told.update([s.scope for r in analysis.readings for s in r.call.spans])
     told.update(v for library in analysis.libraries for v in (library.scope, library.version))
     told.discard("")
     found = {name for name in told if not is_name(name)}

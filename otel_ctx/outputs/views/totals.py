@@ -16,19 +16,20 @@ def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -
     for r in readings:
         by_status[r.call.completeness.status] += 1
     starts = [r.call.start_unix_nano for r in readings if r.call.start_unix_nano]
+    usages = [r.call.usage for r in readings]
     return {
         "calls": len(readings),
         "errors": sum(r.call.status == "error" for r in readings),
         "conversations": len(conversations),
         "completeness": by_status,
         "usage": {
-            k: _sum(getattr(r.call.usage, k) for r in readings)
+            k: _sum([getattr(usage, k) for usage in usages])
             for k in ("input", "cache_read", "cache_write", "output", "reasoning")
         },
         "waste": _total_waste(readings),
         "cost": _total_cost(readings),
         "savings": _total_savings(conversations),
-        "reported_by": sum(r.call.usage.input is not None for r in readings),
+        "reported_by": sum([usage.input is not None for usage in usages]),
         "start_unix_nano": min(starts, default=None),
         "end_unix_nano": max((r.call.end_unix_nano for r in readings), default=None),
     }
@@ -60,10 +61,10 @@ def _total_cost(readings: Sequence[Reading]) -> dict[str, Any]:
     if not costs:
         return {"usd": None, "usd_low": None, "usd_high": None, "saved_usd": None, "priced_calls": 0}
     return {
-        "usd": rounded_usd(math.fsum(c.usd for c in costs)),
-        "usd_low": rounded_usd(math.fsum(c.low for c in costs)),
-        "usd_high": rounded_usd(math.fsum(c.high for c in costs)),
-        "saved_usd": rounded_usd(math.fsum(c.saved for c in costs)),
+        "usd": rounded_usd(math.fsum([c.usd for c in costs])),
+        "usd_low": rounded_usd(math.fsum([c.low for c in costs])),
+        "usd_high": rounded_usd(math.fsum([c.high for c in costs])),
+        "saved_usd": rounded_usd(math.fsum([c.saved for c in costs])),
         "priced_calls": len(costs),
     }
 
@@ -89,7 +90,7 @@ def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | No
 
 def rounded_usd(value: float | None) -> float | None:
     """A hundred-millionth of a dollar is less than any token costs."""
-    return None if value is None else round(value, 8)
+    return round(value, 8) if value else value
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
