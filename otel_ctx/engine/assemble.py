@@ -251,7 +251,16 @@ class Assembler:
         if self._discreet:  # the digest is of what was there
             role, name, call_id = part_of_names(part)
         return Segment(
-            kind, _one(role), name and _one(name), intern(path), length, tokens, method, digest, marker, call_id
+            kind,
+            _one(role),
+            name and _one(name),
+            intern(path),
+            length,
+            tokens,
+            method,
+            digest,
+            marker,
+            call_id,
         )
 
     def _measure(

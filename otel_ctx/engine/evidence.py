@@ -123,8 +123,8 @@ class Evidence:
 
     # ---- what was missing before
 
-    def of_gaps(self, placed: Placed) -> Call:
-        """The call that was placed. Where as many tokens are missing as in the call before, of which it was plain that its
+    def of_gaps(self, placed: Placed) -> Placed:
+        """The same. Where as many tokens are missing as in the call before, of which it was plain that its
         instructions were not recorded, they are missing here too: in a long prompt they are too few to tell alone."""
         call, previous = placed.call, placed.previous
         gap = (call.usage.input or 0) - call.prompt.counted
@@ -136,24 +136,24 @@ class Evidence:
                 seen = before[1]
         if _told_by_gap(seen, call):
             self._gaps.put(call.id, (gap, seen))
-        return call if seen is call.completeness else replace(call, completeness=seen)
+        return placed if seen is call.completeness else placed._replace(call=replace(call, completeness=seen))
 
     # ---- histories on a server
 
-    def of_servers(self, placed: Placed) -> Call:
-        """The call that was placed. That its history lies on a server is believed where it names it, begins with the result of
+    def of_servers(self, placed: Placed) -> Placed:
+        """The same. That the call's history lies on a server is believed where it names it, begins with the result of
         a call that is not there, or goes on from a call that was seen, or where its service does so otherwise. Else tokens
         are missing that were not recorded: instructions, mostly."""
         call = placed.call
         if "server_side" not in call.completeness.reasons or call.record == "request":
-            return call  # a body names what the server keeps
+            return placed  # a body names what the server keeps
         key = call.service, call.scope
         sure = placed.previous is not None or _is_stateful(call)
         if sure:
             self._served.put(key, True)
         if sure or key in self._served:
-            return call
-        return replace(call, completeness=without_server(call.completeness))
+            return placed
+        return placed._replace(call=replace(call, completeness=without_server(call.completeness)))
 
     # ---- tools that were dropped in part
 

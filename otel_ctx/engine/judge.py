@@ -100,8 +100,7 @@ class Judge:
     def judge(self, call: Call, conflicts: Sequence[str] = ()) -> Said:
         """``conflicts``: contradictions between the call's numbers and sums above it, in words."""
         placed = self._placing.place(self._evidence.of_lengths(call))
-        placed = placed._replace(call=self._evidence.of_servers(placed))
-        placed = placed._replace(call=self._evidence.of_gaps(placed))
+        placed = self._evidence.of_gaps(self._evidence.of_servers(placed))
         thread = self._thread(placed.conversation)
         placed = self._evidence.of_dropped(placed, thread.last)
         step = self._step(placed, thread, conflicts)
