@@ -141,6 +141,7 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
     fresh = True
     while (read := next(lines, None)) is not None:
         number, line = read
+        del read
         first, fresh = fresh, False
         if not line:
             if held:
