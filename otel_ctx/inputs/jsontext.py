@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
@@ -136,15 +136,13 @@ def _extent(value: Any) -> tuple[int, int]:
 
 def documents(stream: BinaryIO) -> Iterator[Document]:
     """Every document of a stream, and every stretch that is none."""
-    lines = _numbered(stream)
+    lines = _Lines(_numbered(stream))
     held: _Held | None = None
     fresh = True
-    ahead = next(lines, None)
-    while ahead is not None:
-        number, line = ahead
-        ahead = next(lines, None)
+    while (read := next(lines, None)) is not None:
+        number, line = read
+        del read
         first, fresh = fresh, False
-        alone = first and ahead is None
         if not line:
             if held:
                 yield from _close(held, False)[0]
@@ -154,7 +152,7 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
         if held and held.takes(line):
             held.add(number, line)
             if held.complete:
-                found, held = _close(held, ahead is None)
+                found, held = _close(held, lines.ahead() is None)
                 yield from found
             continue
         if line[:1] not in _OPENERS:
@@ -168,21 +166,25 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
             yield from _close(held, False)[0]
             held = None
         parsed = _parse(line)
-        if not parsed.values and first and ahead is not None and _Held(number, line).takes(ahead[1]):
+        ahead = lines.ahead() if first else None
+        if not parsed.values and ahead is not None and _Held(number, line).takes(ahead[1]):
             # one document for the whole file, in all likelihood: no need to look at its lines
+            next(lines)
             second, rest = ahead[0], stream.read(_KEPT)
             if len(rest) == _KEPT:
                 rest += stream.readline(LONGEST)
             try:
                 whole = b"".join((line, ahead[1], rest))
                 parsed = _Parsed([orjson.loads(whole)])
-                ahead, alone, line = next(lines, None), True, whole
+                line = whole
             except orjson.JSONDecodeError:
                 behind = second + 1 + rest.count(b"\n")
-                lines = chain(_numbered(io.BytesIO(rest), second + 1), _numbered(stream, behind))
+                others = _numbered(io.BytesIO(rest), second + 1), _numbered(stream, behind)
+                lines = _Lines(chain([ahead], *others))
             del rest, whole
+        del ahead
         single = len(parsed.values) == 1 and not parsed.rest
-        alone = alone and ahead is None and single
+        alone = first and single and lines.ahead() is None
         parsed.values.reverse()
         while parsed.values:
             # of what is handed out nothing is kept here, so that it is freed as soon as its reader is done
@@ -335,6 +337,26 @@ def _numbered(stream: BinaryIO, start: int = 1) -> Iterator[tuple[int, bytes]]:
             if line and not line.isspace():
                 yield number, line
         number += 1
+
+
+class _Lines:
+    """Lines with their numbers, of which the next can be looked at. It is not read before: a line may be large, and is parsed
+    soonest when it has just been read."""
+
+    def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
+        self._lines = lines
+        self._ahead: list[tuple[int, bytes]] = []
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        return self
+
+    def __next__(self) -> tuple[int, bytes]:
+        return self._ahead.pop() if self._ahead else next(self._lines)
+
+    def ahead(self) -> tuple[int, bytes] | None:
+        if not self._ahead:
+            self._ahead += islice(self._lines, 1)
+        return self._ahead[0] if self._ahead else None
 
 
 def _parse(data: bytes) -> _Parsed:

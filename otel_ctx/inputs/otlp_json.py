@@ -44,12 +44,12 @@ def decode(document: Any, where: str, skipped: list[Skipped]) -> Records:
 
 def spans_of(request: dict[str, Any], where: str, skipped: list[Skipped] | None = None) -> Iterator[Span]:
     """The spans of one decoded export request. What is malformed is passed over, noted in ``skipped``."""
-    return _readable(_span, _entries(request, "Spans", "spans", where, skipped), where, skipped)
+    return _readable(_span, _scoped(request, "Spans", "spans", where, skipped), where, skipped)
 
 
 def logs_of(request: dict[str, Any], where: str, skipped: list[Skipped] | None = None) -> Iterator[LogRecord]:
     """The log records of one decoded export request, malformed ones as in ``spans_of``."""
-    return _readable(_log_record, _entries(request, "Logs", "logRecords", where, skipped), where, skipped)
+    return _readable(_log_record, _scoped(request, "Logs", "logRecords", where, skipped), where, skipped)
 
 
 def attributes_of(pairs: Any) -> tuple[dict[str, Any], int]:
@@ -93,29 +93,30 @@ def camel_case(value: Any) -> Any:
 
 
 _Scope = tuple[str, str]
-_Entry = tuple[_Scope, dict[str, Any], str, Any]
+_Scoped = tuple[_Scope, dict[str, Any], str, list[Any]]
 _Read = TypeVar("_Read")
 
 
 def _readable(
     read: Callable[[Any, _Scope, dict[str, Any], str], _Read],
-    entries: Iterator[_Entry],
+    groups: Iterator[_Scoped],
     where: str,
     skipped: list[Skipped] | None,
 ) -> Iterator[_Read]:
-    for scope, resource, path, record in entries:
-        try:
-            made = read(record, scope, resource, where)
-        except ODD as error:
-            note(skipped, where, path, error)
-        else:
-            yield made
+    for scope, resource, path, records in groups:
+        for i, record in enumerate(records):
+            try:
+                made = read(record, scope, resource, where)
+            except ODD as error:
+                note(skipped, where, f"{path}[{i}]", error)
+            else:
+                yield made
 
 
-def _entries(
+def _scoped(
     request: Any, signal: str, records: str, where: str, skipped: list[Skipped] | None
-) -> Iterator[_Entry]:
-    """(scope, resource attributes, path, record) of each record; ``signal`` is "Spans" or "Logs"."""
+) -> Iterator[_Scoped]:
+    """(scope, resource attributes, path, records) of each scope; ``signal`` is "Spans" or "Logs"."""
     path = f"resource{signal}"
     try:
         if any(key in request for key in ("resource_spans", "resource_logs")):
@@ -141,8 +142,7 @@ def _entries(
             except ODD as error:
                 note(skipped, where, place, error)
                 continue
-            for i, record in enumerate(found):
-                yield scope, resource, f"{place}.{records}[{i}]", record
+            yield scope, resource, f"{place}.{records}", found
 
 
 def _span(span: Any, scope: _Scope, resource: dict[str, Any], where: str) -> Span:
@@ -151,7 +151,7 @@ def _span(span: Any, scope: _Scope, resource: dict[str, Any], where: str) -> Spa
     trace_id, span_id, parent_id = ids_of(span, "traceId", "spanId", "parentSpanId")
     attributes, lost = attributes_of(span.get("attributes"))
     events, lost_events = _events(span["events"]) if span.get("events") else ((), 0)
-    status = span.get("status") or {}
+    status = span.get("status")
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -166,8 +166,8 @@ def _span(span: Any, scope: _Scope, resource: dict[str, Any], where: str) -> Spa
         scope_name=scope[0],
         scope_version=scope[1],
         resource=resource,
-        status_code=status_code(status.get("code")),
-        status_message=text_of(status, "message"),
+        status_code=status_code(status.get("code")) if status else 0,
+        status_message=text_of(status, "message") if status else "",
         dropped_attributes=int_of(span, "droppedAttributesCount") + lost,
         dropped_events=int_of(span, "droppedEventsCount") + lost_events,
         where=where,
