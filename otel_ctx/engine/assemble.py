@@ -52,7 +52,7 @@ _LIKE_JSON = re.compile(r'\s*(\[\s*[\[{"\]]|\{\s*["}])')
 _MESSAGE = re.compile(r"^messages\[(\d+)\]")
 _TAIL = 48  # characters before the end of a known prefix that are compared before its digest is
 _HEAD = 64
-_PIECE = 1 << 13
+_PIECE = 1 << 14
 _FEW = 4  # messages are sooner read than looked for
 _RECENT = 64  # known prefixes looked at per head
 _OF_TEXT = 1  # seed of a text's digest, so that it is that of no other value
@@ -250,18 +250,8 @@ class Assembler:
         length = max(size, 0) if kind in _MEDIA else len(data)
         if self._discreet:  # the digest is of what was there
             role, name, call_id = part_of_names(part)
-        return Segment(
-            kind,
-            _one(role),
-            name and _one(name),
-            intern(path),
-            length,
-            tokens,
-            method,
-            digest,
-            marker,
-            call_id,
-        )
+        role, name, path = _one(role), name and _one(name), intern(path)
+        return Segment(kind, role, name, path, length, tokens, method, digest, marker, call_id)
 
     def _measure(
         self, kind: str, name: str, text: str, digest: str, encoding: str

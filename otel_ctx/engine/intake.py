@@ -122,16 +122,12 @@ class Intake:
         thread = telling.conversation_hint or telling.trace_id
         messages, message_reasons = self.assembler.chain(telling.messages, encoding, thread)
         answer = self.assembler.answer(telling.output, encoding)
-        reasons = telling.reasons | tool_reasons | system_reasons | message_reasons
-        lost = telling.lost
-        if tool_reasons:
-            lost |= {"tools"}
-        if system_reasons:
-            lost |= {"system"}
-        if message_reasons:
-            lost |= {"messages"}
         none = _NO_TOOLS if telling.tools is not None and not tools and not tool_reasons else None
-        bare = telling._replace(tools=none, system=None, messages=None, output=None, lost=lost)
+        bare, reasons = telling.without_content(none), telling.reasons
+        if tool_reasons or system_reasons or message_reasons:
+            of = {"tools": tool_reasons, "system": system_reasons, "messages": message_reasons}
+            bare = bare._replace(lost=telling.lost.union(section for section, why in of.items() if why))
+            reasons = reasons.union(*of.values())
         return Told(bare, tools, system, messages, answer, reasons, _weight(telling))
 
     def _encoding(self, telling: Telling) -> str:

@@ -138,3 +138,11 @@ class Telling(NamedTuple):
     names: tuple[tuple[str, str], ...] = ()  # (section, name) of content that is told once, and named then
     in_pieces: bool = False  # each tool has attributes of its own, on a span that has dropped some
     guess: tuple[str, ...] = ()  # of a guessed telling: "messages: NAME", what was taken for what, no value
+
+    def without_content(self, tools: Raw | None) -> Telling:
+        """Its raw values let go, ``tools`` in the place of the tools."""
+        # of each telling, so without the fifty names that ``_replace`` looks up
+        return Telling._make((*self[: _CONTENT.start], tools, None, None, None, *self[_CONTENT.stop :]))
+
+
+_CONTENT = slice(Telling._fields.index("tools"), Telling._fields.index("output") + 1)
