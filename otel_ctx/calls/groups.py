@@ -87,9 +87,8 @@ def group(
 
     gone = wrappers.keys()
     left = [t for t in calls if t.id not in gone]
-    if (
-        len({(t.telling.scope, t.telling.dialect) for t in left}) > 1
-    ):  # in these ways two libraries tell of one
+    several = len({(t.telling.scope, t.telling.dialect) for t in left}) > 1
+    if several:  # one alone does not tell of a request in these ways
         _join_nodes(left, join)
         _join_across_traces(left, usage, find, join)
     _join_ends_of_streams(left, join)
