@@ -44,8 +44,11 @@ def command(model: str | None, platform: str, rules_path: str | None, as_json: b
       provider = "openai"
       model = "gpt-4o"
       usd = { input = 2.0, output = 8.0, cache_read = 1.0 }
+      from = "2026-07-01"
       source = ["mine"]
       status = "documented"
+
+    A price holds from its day on (UTC), until one of a later day does; without a day it always did.
     """
     from otel_ctx.rules import load
 

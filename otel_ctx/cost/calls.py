@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 
 from otel_ctx.cost.prices import USUAL, Usd, prices_of
 from otel_ctx.model import Call, Cost, Usage
@@ -74,28 +74,27 @@ def _bounds(call: Call, usd: Usd, parts: Mapping[str, float], rules: Rules) -> t
     if call.service_tier not in USUAL:
         # a price that is not published may be anything up to that of fresh input
         low -= sum(parts[name] for name in ("cache_read", "cache_write") if name not in usd)
+    price_in = usd["input"]
+    price_write = usd.get("cache_write", price_in)
     if usage.cache_write and usage.cache_write_1h is None:
-        low, high = _widened(low, high, usage.cache_write, usd, "cache_write", {"cache_write_1h"})
-    open_to = {"cache_read"} if usage.cache_read is None else set()
+        long = usage.cache_write * (usd.get("cache_write_1h", price_write) - price_write) / _MILLION
+        low, high = low + min(0.0, long), high + max(0.0, long)
+    may_be = [price_in]
+    if usage.cache_read is None:
+        may_be.append(usd.get("cache_read", price_in))
     if usage.cache_write is None:
-        open_to |= {name for name in usd if name.startswith("cache_write")}
-    if open_to and not _too_short(call, rules):
+        may_be += (usd[name] for name in usd if name.startswith("cache_write"))
+    least, most = min(may_be), max(may_be)
+    if least != most and not _too_short(call, rules):
         fresh = max(0, (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0))
-        low, high = _widened(low, high, fresh, usd, "input", open_to)
+        low, high = low - fresh * (price_in - least) / _MILLION, high + fresh * (most - price_in) / _MILLION
     return low, high
 
 
-def _widened(
-    low: float, high: float, tokens: int, usd: Usd, taken: str, others: Set[str]
-) -> tuple[float, float]:
-    """Tokens that were counted at the price of the class ``taken`` may be of the others."""
-    plain = usd.get(taken, usd["input"])
-    prices = [plain, *(usd[name] for name in others if name in usd)]
-    return low - tokens * (plain - min(prices)) / _MILLION, high + tokens * (max(prices) - plain) / _MILLION
-
-
 def _too_short(call: Call, rules: Rules) -> bool:
-    """Whether no cache takes a prompt of that length."""
+    """Whether the provider says that it caches no prompt of that length."""
     family = rules.model(call.model, call.platform or call.provider)
-    least = family.min_cacheable_tokens if family is not None else None
-    return least is not None and (call.usage.input or 0) < least
+    if family is None or family.min_cacheable_tokens is None:
+        return False
+    said = family.values["min_cacheable_tokens"].status == "documented"
+    return said and (call.usage.input or 0) < family.min_cacheable_tokens
