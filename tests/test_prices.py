@@ -135,6 +135,12 @@ def test_an_own_price_holds_from_its_day_on() -> None:
     assert exactly(cost("claude-opus-5", "anthropic", "2026-05-31T23:59", own)) == 0.75
 
 
+@pytest.mark.parametrize("when", ["", "2026-06-01T12:00", "2026-11-30T12:00"])
+def test_an_own_price_without_a_day_is_the_price_at_all_times(when: str) -> None:
+    own = mine("gpt-5.6-sol", "usd = { input = 1, output = 1 }", "openai")
+    assert exactly(cost("gpt-5.6-sol", when=when, rules=own)) == 0.11
+
+
 def test_before_the_first_known_price_there_is_the_package_s_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     more = 'usd = { input = 1, output = 1 }\nfrom = "2026-06-01"'
     own = mine("o3", more, "openai", "openai/o3/2025-06-10")  # in place of the row that stood there

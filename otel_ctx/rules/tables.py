@@ -152,7 +152,11 @@ class Rules:
         found: dict[tuple[str, str], tuple[Price, ...]] = {}
         for row in rows:
             pair = (row.provider, row.model)
-            found[pair] = (*found.get(pair, ()), row)
+            before = found.get(pair, ())
+            if all(
+                other.since or other.hours for other in before
+            ):  # else one that always holds comes before it
+                found[pair] = (*before, row)
         return found
 
     def _is_own(self, price: Price) -> bool:
