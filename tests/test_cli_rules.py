@@ -74,6 +74,20 @@ def test_rules_as_json() -> None:
     assert all(v["sources"] and v["date"] for v in told["values"].values())
 
 
+def test_rules_say_since_when_a_price_applies_and_what_did_before() -> None:
+    text = otelctx("rules", "o3").output
+    assert re.search(r"price, USD per million tokens +input 2, .*from 2025-06-10", text)
+    assert re.search(r"before +input 10, output 40", text)
+    assert re.search(
+        r"input 0\.3, .*01:00-04:00, 06:00-10:00 UTC on weekdays", otelctx("rules", "deepseek-flash").output
+    )
+
+    told = json.loads(otelctx("rules", "us.anthropic.claude-opus-4-6-v1", "--json").output)
+    assert (told["price"]["from"], told["price"]["above"]) == ("2026-03-13", None)
+    assert [(p["from"], p["above"]) for p in told["other_prices"]] == [(None, 200_000)]
+    assert told["times_where_served"] == [1.1]
+
+
 def test_rules_lists_every_family() -> None:
     listed = {line.split()[0] for line in otelctx("rules").output.splitlines()[1:]}
 

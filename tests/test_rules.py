@@ -508,7 +508,7 @@ def test_every_source_is_used_and_public() -> None:
     used = {s for f in RULES.families for v in f.values.values() for s in v.sources}
     used |= {s for u in RULES.usages for s in u.sources}
     used |= {s for w in RULES.windows for s in w.tokens.sources}
-    for table in ("platform", "encoding", "fact"):
+    for table in ("platform", "encoding", "fact", "price", "surcharge"):
         used |= {s for row in RULES.rows(table) for s in row["source"]}
     assert used == set(RULES.sources)
     for source in RULES.sources.values():

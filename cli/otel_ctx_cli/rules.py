@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,11 @@ def command(model: str | None, platform: str, rules_path: str | None, as_json: b
       provider = "openai"
       model = "gpt-4o"
       usd = { input = 2.0, output = 8.0, cache_read = 1.0 }
+      from = "2026-07-01"
       source = ["mine"]
       status = "documented"
+
+    A price holds from its day on (UTC), until one of a later day does; without a day it always did.
     """
     from otel_ctx.rules import load
 
@@ -81,23 +85,36 @@ def _json(value: Any) -> None:
 def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
     from otel_ctx_cli.terminal import print_lines
 
-    family, window, price = (
-        rules.model(model, platform),
-        rules.window(model, platform),
-        rules.price(model, platform),
-    )
-    if family is None and window is None and price is None:
+    family, window = rules.model(model, platform), rules.window(model, platform)
+    prices = _from_today_on(rules, model, platform)
+    if family is None and window is None and not prices:
         raise click.UsageError(
             f"nothing is known of {model!r}; otelctx rules lists the families, --platform says who serves it."
         )
     if as_json:
-        _json(_plain(rules, model, platform, family, window, price))
+        _json(_plain(rules, model, platform, family, window, prices))
     else:
-        print_lines(_lines(rules, model, platform, family, window, price))
+        print_lines(_lines(rules, model, platform, family, window, prices))
+
+
+def _from_today_on(rules: Rules, model: str, platform: str) -> tuple[Price, ...]:
+    """All prices of a model, and first the one that applies now."""
+    from otel_ctx.rules.rows import day_of
+
+    now = time.time_ns()
+    today = rules.prices_on(model, platform, day_of(now))
+    whole = [price for price in today if not price.hours]
+    first = (*whole, *(price for price in today if price.hours))
+    return (*first, *(price for price in rules.prices_on(model, platform) if price not in first))
 
 
 def _plain(
-    rules: Rules, model: str, platform: str, family: Family | None, window: Value | None, price: Price | None
+    rules: Rules,
+    model: str,
+    platform: str,
+    family: Family | None,
+    window: Value | None,
+    prices: tuple[Price, ...],
 ) -> dict[str, Any]:
     from otel_ctx.rules import normalise_model_id
 
@@ -109,24 +126,47 @@ def _plain(
         "engine": family.engine if family else None,
         "values": {n: _value(v) for n, v in family.values.items()} if family else {},
         "window": _value(window) if window else None,
-        "price": {
-            "id": price.id,
-            "usd_per_mtok": dict(price.usd),
-            "above": price.above,
-            "tier": dict(price.tier),
-            "status": price.status,
-            "date": price.date,
-        }
-        if price
-        else None,
+        "price": _price(prices[0]) if prices else None,
+        "other_prices": [_price(price) for price in prices[1:]],
+        "times_where_served": list(rules.surcharge(prices[0], model, platform)) if prices else [],
     }
+
+
+def _price(price: Price) -> dict[str, Any]:
+    return {
+        "id": price.id,
+        "usd_per_mtok": dict(price.usd),
+        "above": price.above,
+        "tier": dict(price.tier),
+        "from": price.since or None,
+        "hours": _hours(price),
+        "weekdays": price.weekdays,
+        "some_days": price.some_days,
+        "status": price.status,
+        "date": price.date,
+    }
+
+
+def _hours(price: Price) -> list[str]:
+    return ["-".join(f"{at // 60:02}:{at % 60:02}" for at in hours) for hours in price.hours]
+
+
+def _when(price: Price) -> str:
+    """In which hours a price holds, empty if always."""
+    days = " on weekdays" if price.weekdays else " on some days" if price.some_days else ""
+    return f"{', '.join(_hours(price))} UTC{days}" if price.hours else ""
 
 
 _NAME = 30
 
 
 def _lines(
-    rules: Rules, model: str, platform: str, family: Family | None, window: Value | None, price: Price | None
+    rules: Rules,
+    model: str,
+    platform: str,
+    family: Family | None,
+    window: Value | None,
+    prices: tuple[Price, ...],
 ) -> Iterator[Line]:
     from otel_ctx.outputs.text.layout import Run, line
 
@@ -144,12 +184,23 @@ def _lines(
             yield row(name.replace("_", " "), _words(value.value), _origin(rules, value))
     if window is not None:
         yield row("window", f"{_words(window.value)} tokens", _origin(rules, window))
-    if price is None:
+    if not prices:
         yield row("price", "not known: no cost is given")
         return
-    yield row("price, USD per million tokens", _words(price.usd), f"({price.status}, {price.date})")
-    if price.above is not None:
-        yield row(f"  above {price.above:,} input tokens", _words(price.tier))
+    for n, price in enumerate(prices):
+        since = f"from {price.since}" if price.since else ""
+        name = f"  {since or ('in some hours' if price.hours else 'before')}"
+        origin = (f"{price.status}, {price.date}", since if not n else "", _when(price))
+        yield row(
+            name if n else "price, USD per million tokens",
+            _words(price.usd),
+            f"({'; '.join(filter(None, origin))})",
+        )
+        if price.above is not None:
+            yield row(f"  above {price.above:,} input tokens", _words(price.tier))
+    times = rules.surcharge(prices[0], model, platform)
+    if times != (1.0,):
+        yield row("  where it is served", " or ".join(f"{n:g} times these" for n in times))
 
 
 def _words(value: Any) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from otel_ctx.cost.prices import USUAL, prices_of
-from otel_ctx.model import Call, Cost
+from otel_ctx.cost.prices import USUAL, Usd, prices_of
+from otel_ctx.model import Call, Cost, Usage
 from otel_ctx.rules import Rules
 
 _MILLION = 1_000_000
@@ -20,31 +20,18 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
     found = prices_of(call, rules)
     if found is None:
         return None
-    usd, method = found
-    read, write = usage.cache_read or 0, usage.cache_write or 0
-    fresh = max(0, usage.input - read - write)
+    (usd, *others), method = found
+    parts = _parts(usage, usd)
+    total = sum(parts.values())
+    low, high = _bounds(call, usd, parts, rules)
+    for other in others:
+        least, most = _bounds(call, other, _parts(usage, other), rules)
+        low, high = min(low, least), max(high, most)
     price_in = usd["input"]
     price_read = usd.get("cache_read", price_in)
     price_write = usd.get("cache_write", price_in)
-    price_1h = usd.get("cache_write_1h", price_write)
-    long = usage.cache_write_1h
-    known = long is not None or price_1h == price_write or not write
-    writes = (write - (long or 0)) * price_write + (long or 0) * price_1h
-    output = (usage.output or 0) * usd.get("output", 0.0)
-    parts = {
-        "input_uncached": fresh * price_in / _MILLION,
-        "cache_read": read * price_read / _MILLION,
-        "cache_write": writes / _MILLION,
-        "output": output / _MILLION,
-    }
-    low = high = total = sum(parts.values())
-    if not known:
-        high += write * (price_1h - price_write) / _MILLION
-    if usage.cache_read is None:
-        low -= fresh * (price_in - min(price_in, price_read)) / _MILLION
-    if call.service_tier not in USUAL:
-        # a price that is not published may be anything up to that of fresh input
-        low -= sum(parts[name] for name in ("cache_read", "cache_write") if name not in usd)
+    read, write = usage.cache_read or 0, usage.cache_write or 0
+    writes = parts["cache_write"] * _MILLION
     each = writes / write if write else price_write
     rest = write
     by_cause: dict[str, float] = {}
@@ -64,3 +51,50 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
         saved=saved / _MILLION,
         losses=by_cause,
     )
+
+
+def _parts(usage: Usage, usd: Usd) -> dict[str, float]:
+    read, write, long = usage.cache_read or 0, usage.cache_write or 0, usage.cache_write_1h or 0
+    price_in = usd["input"]
+    price_write = usd.get("cache_write", price_in)
+    return {
+        "input_uncached": max(0, (usage.input or 0) - read - write) * price_in / _MILLION,
+        "cache_read": read * usd.get("cache_read", price_in) / _MILLION,
+        "cache_write": ((write - long) * price_write + long * usd.get("cache_write_1h", price_write))
+        / _MILLION,
+        "output": (usage.output or 0) * usd.get("output", 0.0) / _MILLION,
+    }
+
+
+def _bounds(call: Call, usd: Usd, parts: Mapping[str, float], rules: Rules) -> tuple[float, float]:
+    """The least and the most that these tokens cost at these prices: usage may leave open which of them were read, which
+    were written, and for how long."""
+    usage = call.usage
+    low = high = sum(parts.values())
+    if call.service_tier not in USUAL:
+        # a price that is not published may be anything up to that of fresh input
+        low -= sum(parts[name] for name in ("cache_read", "cache_write") if name not in usd)
+    price_in = usd["input"]
+    price_write = usd.get("cache_write", price_in)
+    if usage.cache_write and usage.cache_write_1h is None:
+        long = usage.cache_write * (usd.get("cache_write_1h", price_write) - price_write) / _MILLION
+        low, high = low + min(0.0, long), high + max(0.0, long)
+    may_be = [price_in]
+    if usage.cache_read is None:
+        may_be.append(usd.get("cache_read", price_in))
+    if usage.cache_write is None:
+        may_be += (usd[name] for name in usd if name.startswith("cache_write"))
+    least, most = min(may_be), max(may_be)
+    if least != most and not _too_short(call, rules):
+        fresh = max(0, (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0))
+        low, high = low - fresh * (price_in - least) / _MILLION, high + fresh * (most - price_in) / _MILLION
+    return low, high
+
+
+def _too_short(call: Call, rules: Rules) -> bool:
+    """Whether the provider says that it caches no prompt of that length."""
+    family = rules.model(call.model, call.platform or call.provider)
+    if family is None or family.min_cacheable_tokens is None:
+        return False
+    said = family.values["min_cacheable_tokens"].status == "documented"
+    return said and (call.usage.input or 0) < family.min_cacheable_tokens

@@ -4,66 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal
 
 from otel_ctx.model import Call
 from otel_ctx.rules import Family, Price, Rules
-from otel_ctx.rules.names import normalise_model_id
+from otel_ctx.rules.names import normalise_model_id, priced_names
+from otel_ctx.rules.rows import day_of, in_force, on_day
 
 USUAL = ("", "standard")
 """Service tiers: nothing was said of any, or that it was the usual one."""
 
-_SECOND = 1_000_000_000
+Method = Literal["table", "maker", "package"]
+Usd = Mapping[str, float]
+"""USD per million tokens by class."""
 
 
-def prices_of(
-    call: Call, rules: Rules
-) -> tuple[Mapping[str, float], Literal["table", "maker", "package"]] | None:
-    """USD per million tokens by class, for a request of this size in its service tier; and where they come from. A class
-    whose price in that tier is not published is left out."""
+def prices_of(call: Call, rules: Rules) -> tuple[tuple[Usd, ...], Method] | None:
+    """The prices of a request of this size in its service tier at its time, then those that it may have had instead; and
+    where they come from. A class whose price in that tier is not published is left out."""
     tokens = call.usage.input or 0
-    price, method = _price_of(call, rules)
-    if price is None:
+    prices, times, method = _prices_of(call, rules)
+    if not prices:
         return None
-    if call.service_tier in USUAL:
-        return price.at(tokens), method
-    # what another than the maker takes for it, no list of the maker's tells
-    tier = None if price.elsewhere else rules.service_tier(call.service_tier, price.provider, price.model)
-    found = tier.of(price, tokens) if tier is not None else None
-    return (found, method) if found is not None else None
+    found = [price.at(tokens) for price in prices]
+    if call.service_tier not in USUAL:
+        # what another than the maker takes for it, no list of the maker's tells
+        price = prices[0]
+        tier = None if price.elsewhere else rules.service_tier(call.service_tier, price.provider, price.model)
+        if tier is None or tier.of(price, tokens) is None:
+            return None
+        found = [usd for price in prices if (usd := tier.of(price, tokens)) is not None]
+    if times == _AS_LISTED:
+        return tuple(found), method
+    return tuple({name: usd[name] * n for name in usd} for n in times for usd in found), method
 
 
-def _price_of(call: Call, rules: Rules) -> tuple[Price | None, Literal["table", "maker", "package"]]:
-    platform = call.platform or call.provider
-    price = _table_price(rules, call.model, platform)
-    if price is not None:
-        return price, "maker" if price.elsewhere else "table"
-    provider = rules.provider_of(platform, call.model)
-    day = call.start_unix_nano // (86_400 * _SECOND)
-    found = _package_price(normalise_model_id(call.model), provider, day)
-    return _completed(found, rules.model(call.model, platform)) if found is not None else None, "package"
+_AS_LISTED = (1.0,)
+
+
+def _prices_of(call: Call, rules: Rules) -> tuple[tuple[Price, ...], tuple[float, ...], Method]:
+    platform, start = call.platform or call.provider, call.start_unix_nano
+    rows, times = _listed(rules, call.model, platform, day_of(start))
+    prices = in_force(rows, start)
+    if prices:
+        return prices, times, "maker" if prices[0].elsewhere else "table"
+    rows = on_day(
+        _package_rows(call.model, rules.provider_of(platform, call.model)), day_of(start), rules.as_of
+    )
+    family = rules.model(call.model, platform) if rows else None
+    return tuple(_completed(row, family) for row in in_force(rows, start)), _AS_LISTED, "package"
 
 
 @lru_cache(maxsize=512)
-def _table_price(rules: Rules, model: str, platform: str) -> Price | None:
-    price = rules.price(model, platform)
-    return _completed(price, rules.model(model, platform)) if price is not None else None
+def _listed(rules: Rules, model: str, platform: str, day: str) -> tuple[tuple[Price, ...], tuple[float, ...]]:
+    """Of the table: a day's prices, and what they are multiplied with where the model was served."""
+    rows = rules.prices_on(model, platform, day)
+    if not rows:
+        return (), _AS_LISTED
+    family = rules.model(model, platform)
+    return tuple(_completed(row, family) for row in rows), rules.surcharge(rows[0], model, platform)
 
 
 def _completed(price: Price, family: Family | None) -> Price:
-    """With the classes that have no price of their own: the input's, times what the rule of the cache says."""
+    """With the classes that have no price of their own: the input's, times what the rule of the cache says. Writes for
+    another than the usual time are classes, too."""
     if family is None:
         return price
-    writes = family.write_multiplier
+    first, *others = family.write_multiplier.items() or [("", None)]
     times = {
         "cache_read": family.read_multiplier,
-        "cache_write": next(iter(writes.values()), None),
-        "cache_write_1h": writes.get("1h"),
+        "cache_write": first[1],
+        **{f"cache_write_{ttl}": n for ttl, n in others},
     }
 
-    def whole(usd: Mapping[str, float]) -> Mapping[str, float]:
+    def whole(usd: Usd) -> Usd:
         return {**{name: usd["input"] * n for name, n in times.items() if n is not None}, **usd}
 
     return replace(price, usd=whole(price.usd), tier=whole(price.tier) if price.tier else price.tier)
@@ -76,7 +91,7 @@ def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:
     found = prices_of(call, rules)
     if family is None or found is None or len(family.ttl_seconds) < 2:
         return None
-    usd, _ = found
+    (usd, *_), _ = found
     short = usd.get("cache_write", usd["input"])
     least = next(iter(family.ttl_seconds.values()))[0]
     return least, short, usd.get("cache_write_1h", short)
@@ -92,20 +107,49 @@ _CLASSES = {
 
 
 @lru_cache(maxsize=512)
-def _package_price(model: str, provider: str, day: int) -> Price | None:
-    if not model:
-        return None
+def _package_rows(model: str, provider: str) -> tuple[Price, ...]:
+    """What the package has of a model, in the order in which it asks: the last one first."""
+    found = _package_model(model, provider)
+    if found is None:
+        return ()
+    dated = found.prices if isinstance(found.prices, list) else ()
+    if not dated:
+        return _price(found.prices, model, provider)
+    return tuple(
+        replace(price, since=_since(row.constraint), hours=_hours(row.constraint))
+        for row in reversed(dated)
+        for price in _price(row.prices, model, provider)
+    )
+
+
+def _package_model(model: str, provider: str) -> Any:
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
         return None
-    at = datetime.fromtimestamp(day * 86_400, UTC)
-    try:
-        where = _PROVIDERS.get(provider, provider) or None
-        _, found = get_snapshot().find_provider_model(model, None, where, None)
-        prices = found.get_prices(at)
-    except (LookupError, AttributeError, ValueError):
-        return None
+    where = _PROVIDERS.get(provider, provider) or None
+    for name in (model.rsplit("/", 1)[-1], *priced_names(model)) if model else ():
+        try:
+            return get_snapshot().find_provider_model(name, None, where, None)[1]
+        except (LookupError, AttributeError, ValueError):
+            continue
+    return None
+
+
+def _since(constraint: Any) -> str:
+    day = getattr(constraint, "start_date", None)
+    return day.isoformat() if day is not None else ""
+
+
+def _hours(constraint: Any) -> tuple[tuple[int, int], ...]:
+    """In UTC, as the package writes them."""
+    start, end = (getattr(constraint, name, None) for name in ("start_time", "end_time"))
+    if start is None or end is None:
+        return ()
+    return ((start.hour * 60 + start.minute, end.hour * 60 + end.minute),)
+
+
+def _price(prices: Any, model: str, provider: str) -> tuple[Price, ...]:
     usd: dict[str, float] = {}
     tier: dict[str, float] = {}
     above: int | None = None
@@ -120,6 +164,6 @@ def _package_price(model: str, provider: str, day: int) -> Price | None:
         else:
             usd[name] = float(value)
     if "input" not in usd:
-        return None
-    date = at.date().isoformat()
-    return Price(f"package/{model}", provider, model, usd, above, {**usd, **tier}, "documented", date)
+        return ()
+    name = normalise_model_id(model)
+    return (Price(f"package/{name}", provider, name, usd, above, {**usd, **tier}, "documented", ""),)

@@ -65,7 +65,7 @@ def _saved(r: Reading, rules: Rules, lifetime: Lifetime, marked: bool) -> float:
     found = prices_of(r.call, rules)
     if found is None:
         return 0.0
-    usd, _ = found
+    (usd, *_), _ = found
     plain = usd["input"]
     cheap, dear = usd.get("cache_read", plain), usd.get("cache_write", plain)
     terms = lifetimes(r.call, rules)

@@ -20,6 +20,7 @@ from otel_ctx.rules.reading import (
     read_price,
     read_service_tier,
     read_source,
+    read_surcharge,
     read_usage,
     read_window,
 )
@@ -52,6 +53,7 @@ def check(rules: Rules) -> list[str]:
         "window": read_window,
         "price": read_price,
         "service_tier": read_service_tier,
+        "surcharge": read_surcharge,
         "usage": read_usage,
         "platform": read_platform,
         "invalidation": read_invalidation,
@@ -90,11 +92,18 @@ def _references(rules: Rules) -> list[str]:
         rest = platform.otherwise
         expect(bool(rest) == bool(platform.serves), "platform", platform.id, "otherwise", "goes with serves")
         expect(not rest or rest in platforms, "platform", platform.id, "otherwise", f"no platform {rest!r}")
+    for surcharge in rules.surcharges:
+        there = surcharge.platform in platforms
+        expect(there, "surcharge", surcharge.id, "platform", "is no platform of providers.toml")
     known = {*platforms, *(p.provider for p in platforms.values())}
     for rule in rules.usages:
         expect(
             known >= {*rule.providers}, "usage", rule.id, "providers", "names no provider of providers.toml"
         )
+
+    for price in (price for rows in rules.prices.values() for price in rows):
+        clocked = bool(price.hours) or not (price.weekdays or price.some_days)
+        expect(clocked, "price", price.id, "hours", "missing: weekdays and some_days are said of hours")
 
     # Names are compared after normalising: another spelling would never match.
     patterns = [("family", f.id, f.match) for f in rules.families]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Literal
 
 # Vendors that Bedrock writes before its model ids, and the regions of its inference profiles. DeepSeek's own ids there
 # are "deepseek.v3-v1:0": without the vendor nothing would be left to know it by.
@@ -37,6 +38,18 @@ def _lower(model: str) -> str:
 @lru_cache(maxsize=512)
 def normalise_model_id(model: str) -> str:
     """The model's own name: no path, vendor, region, client, date, version suffix or "latest"."""
+    return _DATE.sub("", _snapshot(model))
+
+
+def priced_names(model: str) -> tuple[str, ...]:
+    """The names that a model's price may stand under, the closest first: that of the snapshot ("gpt-4o-2024-05-13"), then
+    the model's. A fine-tuned model is none of its base's: its names begin with "ft:"."""
+    last = _lower(model).rsplit("/", 1)[-1]
+    tuned = "ft:" if last.startswith("ft:") else ""
+    return tuple(dict.fromkeys(tuned + name for name in (_snapshot(model), normalise_model_id(model))))
+
+
+def _snapshot(model: str) -> str:
     name = _lower(model).rsplit("/", 1)[-1]
     client = _CLIENT.match(name)
     if client:
@@ -47,7 +60,22 @@ def normalise_model_id(model: str) -> str:
     bare = _BEDROCK_VERSION.sub("", bare.split("@", 1)[0])
     if bare.startswith("claude"):
         bare = _DOT.sub("-", _CLAUDE_VERSION.sub("", _TAIL.sub("", bare)))
-    return _DATE.sub("", _TAIL.sub("", bare))
+    return _TAIL.sub("", bare)
+
+
+def endpoint_of(model: str) -> Literal["global", "regional", ""]:
+    """Where Bedrock or Vertex serves a request that names the model so: anywhere, in one region or geography, or not said.
+
+    >>> endpoint_of("global.anthropic.claude-opus-5"), endpoint_of("eu.anthropic.claude-opus-5")
+    ('global', 'regional')
+    """
+    *path, last = _lower(model).split("/")
+    if "locations" in path[:-1]:
+        return "global" if path[path.index("locations") + 1] == "global" else "regional"
+    vendor = _BEDROCK_VENDOR.match(last)
+    if vendor is None:
+        return ""
+    return "global" if last.startswith("global.") else "regional"
 
 
 def is_bedrock_id(model: str) -> bool:

@@ -25,6 +25,7 @@ from otel_ctx.rules.rows import (
     Row,
     ServiceTier,
     Source,
+    Surcharge,
     UsageRule,
     Value,
     Window,
@@ -74,6 +75,17 @@ def _is_ttls(value: Any) -> bool:
 
 def _is_date(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"20\d\d(-\d\d){0,2}", value) is not None
+
+
+def _is_day(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"20\d\d-\d\d-\d\d", value) is not None
+
+
+def _are_hours(value: Any) -> bool:
+    """Of the UTC day, as "01:00-04:00" or over midnight "16:30-00:30"."""
+    return _is_texts(value) and all(
+        re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d", v) for v in value
+    )
 
 
 FIELDS: Mapping[str, Callable[[Any], bool]] = {
@@ -260,7 +272,9 @@ def read_window(read: Reader) -> Window:
 
 
 def read_price(read: Reader) -> Price:
-    read.only(*_ROW_FIELDS, "provider", "model", "usd", "above", "tier")
+    read.only(
+        *_ROW_FIELDS, "provider", "model", "usd", "above", "tier", "from", "hours", "weekdays", "some_days"
+    )
     own_id = read.row_id()
     value = read.value("usd", read.take("usd", _is_prices), _is_prices)
     tier = read.take("tier", _is_prices, {})
@@ -274,6 +288,25 @@ def read_price(read: Reader) -> Price:
         tier=MappingProxyType(dict(tier)),
         status=value.status,
         date=value.date,
+        since=read.take("from", _is_day, ""),
+        hours=tuple(map(_minutes, read.take("hours", _are_hours, []))),
+        weekdays=read.flag("weekdays"),
+        some_days=read.flag("some_days"),
+    )
+
+
+def _minutes(hours: str) -> tuple[int, int]:
+    start, end = (int(at[:2]) * 60 + int(at[3:]) for at in hours.split("-"))
+    return start, end
+
+
+def read_surcharge(read: Reader) -> Surcharge:
+    read.only(*_ROW_FIELDS, "platform", "times", "models")
+    return Surcharge(
+        id=read.row_id(),
+        platform=read.text("platform"),
+        times=float(read.take("times", _is_number)),
+        models=read.texts("models", needed=True),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
 from typing import Any, Literal, cast, get_args
 
 RuleStatus = Literal["documented", "inferred", "unknown"]
@@ -172,7 +174,10 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class Price:
     """USD per million tokens by class of token (``PRICED``); ``tier`` holds for a whole request of more than ``above``
-    input tokens. ``elsewhere``: it is the maker's price, and another one serves the call."""
+    input tokens. ``since``: the first day (UTC) it holds on, "" as far back as the model was sold; ``hours``: of the day, in
+    minutes (UTC), empty all day; ``weekdays``: not on Saturdays and Sundays; ``some_days``: nor on days that no table has
+    (public holidays): then those hours cost what the others do. ``elsewhere``: it is the maker's price, and another one
+    serves the call."""
 
     id: str
     provider: str
@@ -182,10 +187,73 @@ class Price:
     tier: Mapping[str, float]
     status: RuleStatus
     date: str
+    since: str = ""
+    hours: tuple[tuple[int, int], ...] = ()
+    weekdays: bool = False
+    some_days: bool = False
     elsewhere: bool = False
 
     def at(self, tokens: int) -> Mapping[str, float]:
         return self.tier if self.above is not None and tokens > self.above else self.usd
+
+    def holds(self, minute: int) -> bool:
+        """Whether at that minute since 1970, on a day when it has begun."""
+        day, of_day = divmod(minute, _DAY)
+        if self.weekdays and (day + _THURSDAY) % 7 >= _SATURDAY:
+            return False
+        return not self.hours or any(
+            start <= of_day < end if start < end else of_day >= start or of_day < end
+            for start, end in self.hours
+        )
+
+
+_DAY = 1440
+_MINUTE = 60_000_000_000
+_THURSDAY, _SATURDAY = 3, 5  # days of the week, from Monday; 1970 began on a Thursday
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def day_of(start_unix_nano: int) -> str:
+    """The day in UTC, YYYY-MM-DD; "" where the time is not known."""
+    return _iso(start_unix_nano // (_DAY * _MINUTE)) if start_unix_nano else ""
+
+
+@lru_cache(maxsize=64)
+def _iso(day: int) -> str:
+    ordinal = _EPOCH + day
+    return date.fromordinal(ordinal).isoformat() if 0 < ordinal <= date.max.toordinal() else ""
+
+
+def on_day(rows: tuple[Price, ...], day: str, as_of: str) -> tuple[Price, ...]:
+    """Of all prices of a model, the newest first, those of a day: of some hours, then of the others. Of a day that is not
+    known (""): all, and first the newest that had begun on the day ``as_of``, when the tables were written."""
+    if len(rows) == 1 and not (day and rows[0].since):
+        return rows
+    begun = tuple(row for row in rows if row.since <= (day or as_of))
+    whole = next((n for n, row in enumerate(begun) if not row.hours), len(begun))
+    if day:
+        return begun[: whole + 1]
+    newest = begun[whole : whole + 1]
+    return (*newest, *(row for row in rows if row not in newest))
+
+
+def in_force(rows: tuple[Price, ...], start_unix_nano: int) -> tuple[Price, ...]:
+    """Of a day's rows (``on_day``) the one that holds at that time; after it those that may hold instead."""
+    if not rows or not rows[0].hours:
+        return rows
+    held = tuple(row for row in rows if row.holds(start_unix_nano // _MINUTE))
+    return held if held and held[0].some_days else held[:1]
+
+
+@dataclass(frozen=True, slots=True)
+class Surcharge:
+    """What a platform takes for a request that stays in one region or geography, as a multiple of the price of one that is
+    served anywhere; ``models``: whose."""
+
+    id: str
+    platform: str
+    times: float
+    models: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +273,7 @@ class ServiceTier:
     def of(self, price: Price, tokens: int) -> Mapping[str, float] | None:
         if self.short and price.above is not None and tokens > price.above:
             return None
-        return {name: usd * self.times for name, usd in price.at(tokens).items() if name in self.classes}
+        return {n: usd * self.times for n, usd in price.at(tokens).items() if n.startswith(self.classes)}
 
 
 @dataclass(frozen=True, slots=True)

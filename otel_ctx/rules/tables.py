@@ -8,7 +8,16 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from otel_ctx.rules.names import fit, is_bedrock_id, normalise_model_id, path_of, spelling, version_of
+from otel_ctx.rules.names import (
+    endpoint_of,
+    fit,
+    is_bedrock_id,
+    normalise_model_id,
+    path_of,
+    priced_names,
+    spelling,
+    version_of,
+)
 from otel_ctx.rules.reading import (
     Reader,
     read_encoding,
@@ -20,6 +29,7 @@ from otel_ctx.rules.reading import (
     read_price,
     read_service_tier,
     read_source,
+    read_surcharge,
     read_usage,
     read_window,
 )
@@ -33,15 +43,19 @@ from otel_ctx.rules.rows import (
     Price,
     ServiceTier,
     Source,
+    Surcharge,
     UsageRule,
     Value,
     Window,
+    day_of,
+    in_force,
+    on_day,
 )
 
 # Which file has which table.
 TABLES: Mapping[str, str] = {
     "family": "models.toml", "group": "models.toml", "encoding": "models.toml", "window": "windows.toml",
-    "usage": "usage.toml", "price": "prices.toml", "service_tier": "prices.toml",
+    "usage": "usage.toml", "price": "prices.toml", "service_tier": "prices.toml", "surcharge": "prices.toml",
     "platform": "providers.toml", "invalidation": "providers.toml",
     "fact": "providers.toml",
     "sources": "sources.toml",
@@ -65,7 +79,7 @@ class Rules:
         self._platform = lru_cache(maxsize=512)(self._find_platform)
         self._window = lru_cache(maxsize=512)(self._find_window)
         self._encoding = lru_cache(maxsize=512)(self._find_encoding)
-        self._price = lru_cache(maxsize=512)(self._find_price)
+        self._prices = lru_cache(maxsize=512)(self._find_prices)
 
     def rows(self, table: str) -> Any:
         """A table as TOML has it: rows by id for "group" and "sources", else a list of rows."""
@@ -129,10 +143,28 @@ class Rules:
         return tuple(map(read_usage, self._readers("usage")))
 
     @cached_property
-    def prices(self) -> Mapping[tuple[str, str], Price]:
-        """By provider and normalised model; the first row of a pair holds: a user's own come first."""
+    def prices(self) -> Mapping[tuple[str, str], tuple[Price, ...]]:
+        """By provider and model (``priced_names``): a user's own first, then the newest, of one day those of some hours."""
         rows = [read_price(read) for read in self._readers("price")]
-        return {(row.provider, row.model): row for row in reversed(rows)}
+        rows.sort(key=lambda row: not row.hours)
+        rows.sort(key=lambda row: row.since, reverse=True)
+        rows.sort(key=lambda row: not self._is_own(row))
+        found: dict[tuple[str, str], tuple[Price, ...]] = {}
+        for row in rows:
+            pair = (row.provider, row.model)
+            before = found.get(pair, ())
+            if all(
+                other.since or other.hours for other in before
+            ):  # else one that always holds comes before it
+                found[pair] = (*before, row)
+        return found
+
+    def _is_own(self, price: Price) -> bool:
+        return ("price", price.id) in self._overridden
+
+    @cached_property
+    def surcharges(self) -> tuple[Surcharge, ...]:
+        return tuple(map(read_surcharge, self._readers("surcharge")))
 
     @cached_property
     def service_tiers(self) -> tuple[ServiceTier, ...]:
@@ -165,9 +197,28 @@ class Rules:
         """The context window in tokens. It is the model's, whoever serves it, unless a row says otherwise."""
         return self._window(model)
 
-    def price(self, model: str, platform: str = "") -> Price | None:
-        """The list price of a model where it is served, else that of its maker. None: not known."""
-        return self._price(model, platform)
+    def price(self, model: str, platform: str = "", start_unix_nano: int = 0) -> Price | None:
+        """The list price of a model where it is served, else that of its maker, at a time; 0: not known, the newest.
+        None: not known."""
+        return next(
+            iter(in_force(self.prices_on(model, platform, day_of(start_unix_nano)), start_unix_nano)), None
+        )
+
+    def prices_on(self, model: str, platform: str = "", day: str = "") -> tuple[Price, ...]:
+        """As ``on_day``: the prices of a day. Empty: none is known."""
+        return on_day(self._prices(model, platform), day, self.as_of)
+
+    def surcharge(self, price: Price, model: str, platform: str) -> tuple[float, ...]:
+        """What that list price is multiplied with where the model was served; more than one where that is not said. What a
+        user's own row says is what it costs."""
+        served = self._platform(platform, model)
+        for row in self.surcharges:
+            if served is not None and row.platform == served.id and price.model in row.models:
+                if self._is_own(price):
+                    break
+                endpoint = endpoint_of(model)
+                return (row.times,) if endpoint == "regional" else (1.0,) if endpoint else (1.0, row.times)
+        return (1.0,)
 
     def service_tier(self, name: str, provider: str, model: str) -> ServiceTier | None:
         """What a request in the tier ``name`` costs at ``provider``; ``model`` is normalised. None: not known."""
@@ -216,15 +267,16 @@ class Rules:
             served = self._maker(model)
         return self._best_family(normalise_model_id(model), served.id) if served else None
 
-    def _find_price(self, model: str, platform: str) -> Price | None:
-        served, maker, name = self._platform(platform, model), self._maker(model), normalise_model_id(model)
+    def _find_prices(self, model: str, platform: str) -> tuple[Price, ...]:
+        served, maker, names = self._platform(platform, model), self._maker(model), priced_names(model)
         for at in (served, maker):
             for provider in (at.id, at.provider) if at is not None else ():
-                found = self.prices.get((provider, name))
-                if found is not None:
-                    own = served is None or at is served
-                    return found if own else replace(found, elsewhere=True)
-        return None
+                for name in names:
+                    found = self.prices.get((provider, name))
+                    if found is not None:
+                        own = served is None or at is served
+                        return found if own else tuple(replace(price, elsewhere=True) for price in found)
+        return ()
 
     def _find_window(self, model: str) -> Value | None:
         raw = model.strip().lower()
