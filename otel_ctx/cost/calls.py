@@ -23,9 +23,10 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
     (usd, *others), method = found
     parts = _parts(usage, usd)
     total = sum(parts.values())
-    low, high = _bounds(call, usd, parts, rules)
+    low, high = _bounds(call, usd, parts, total, rules)
     for other in others:
-        least, most = _bounds(call, other, _parts(usage, other), rules)
+        its = _parts(usage, other)
+        least, most = _bounds(call, other, its, sum(its.values()), rules)
         low, high = min(low, least), max(high, most)
     price_in = usd["input"]
     price_read = usd.get("cache_read", price_in)
@@ -66,11 +67,13 @@ def _parts(usage: Usage, usd: Usd) -> dict[str, float]:
     }
 
 
-def _bounds(call: Call, usd: Usd, parts: Mapping[str, float], rules: Rules) -> tuple[float, float]:
+def _bounds(
+    call: Call, usd: Usd, parts: Mapping[str, float], total: float, rules: Rules
+) -> tuple[float, float]:
     """The least and the most that these tokens cost at these prices: usage may leave open which of them were read, which
     were written, and for how long."""
     usage = call.usage
-    low = high = sum(parts.values())
+    low = high = total
     if call.service_tier not in USUAL:
         # a price that is not published may be anything up to that of fresh input
         low -= sum(parts[name] for name in ("cache_read", "cache_write") if name not in usd)
@@ -79,11 +82,13 @@ def _bounds(call: Call, usd: Usd, parts: Mapping[str, float], rules: Rules) -> t
     if usage.cache_write and usage.cache_write_1h is None:
         long = usage.cache_write * (usd.get("cache_write_1h", price_write) - price_write) / _MILLION
         low, high = low + min(0.0, long), high + max(0.0, long)
+    if usage.cache_read is not None and usage.cache_write is not None:
+        return low, high
     may_be = [price_in]
     if usage.cache_read is None:
         may_be.append(usd.get("cache_read", price_in))
     if usage.cache_write is None:
-        may_be += (usd[name] for name in usd if name.startswith("cache_write"))
+        may_be += [usd[name] for name in usd if name.startswith("cache_write")]
     least, most = min(may_be), max(may_be)
     if least != most and not _too_short(call, rules):
         fresh = max(0, (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0))
