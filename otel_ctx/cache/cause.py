@@ -52,6 +52,7 @@ class Facts:
     beyond_head: bool  # the last marker stands behind tools and system prompt, as far as can be told
     distance: int  # positions from the last marker back to the one of the call before
     parameters: str  # that changed, in words
+    explained: bool  # by a change in the text that was seen: as long as the entry lived, no more was left to read
 
 
 OF_THE_TAIL = ("frozen_breakpoint", "missing_tail_breakpoint")
@@ -80,11 +81,16 @@ def _lifetime(f: Facts) -> Verdict | None:
     entry = f.entry
     if entry is None or entry.lives(f.now):
         return None
-    if not entry.is_dead(f.now) and (not f.reported or (f.outlived and (f.dropped or f.parameters))):
+    if not entry.is_dead(f.now) and (not f.reported or f.mechanism.style == "effort" or _certain(f)):
         return None  # it may live
     known: Evidence = "predicted" if entry.is_dead(f.now) else "inferred"
     kind = "ttl_lost" if f.longer_before else "ttl_expired"
     return Verdict(kind, sure="reported" if f.reported and f.seen and known == "predicted" else _by(f, known))
+
+
+def _certain(f: Facts) -> bool:
+    """Is there a reason that is known, where that the entry has expired is not?"""
+    return f.explained or (f.outlived and bool(f.dropped or f.parameters))
 
 
 def _not_yet(f: Facts) -> Verdict | None:

@@ -11,7 +11,9 @@ from otel_ctx.cache.store import Entry
 from otel_ctx.model import Break
 
 
-def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Facts:
+def facts_of(
+    run: Run, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None, explained: bool
+) -> Facts:
     past, marks, path = run.past if follows else None, run.marks, run.path
     position = path.positions[marks.places[-1][0]] if path is not None and marks.places else 0
     before, stayed = past.position if past is not None else 0, False
@@ -45,6 +47,7 @@ def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, ent
         beyond_head=_beyond_head(run, past),
         distance=position - before if past is not None else 0,
         parameters=_changed(run, past),
+        explained=explained,
     )
 
 

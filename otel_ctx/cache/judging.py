@@ -76,7 +76,12 @@ def judge(
         run.dropped, run.elsewhere = 0, not more  # not even what stands in front of it was read
     judged = tail = NO_VERDICT
     if lost:
-        facts = facts_of(run, follows, both, expected - (behind if behind < lost else 0), spare, entry)
+        explained = False
+        if at is not None and both and entry is not None and not entry.lives(run.now):
+            left = predict(run, relation, follows, at, common, kept, may=True)
+            explained = left is not None and left.read <= floor + spare
+        reach = expected - (behind if behind < lost else 0)
+        facts = facts_of(run, follows, both, reach, spare, entry, explained)
         judged, tail = verdict(facts), unmarked_tail(facts)
         if past is None and usage.cache_read and not judged.barrier and lost <= _UNMEASURED * expected:
             lost, judged = 0, NO_VERDICT  # it read another entry, or this one

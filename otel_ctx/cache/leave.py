@@ -45,7 +45,7 @@ def _moved(run: Run) -> bool:
 def _lifetime(run: Run, ttl: str | None) -> Lifetime:
     if run.now and not run.call.start_unix_nano:
         return Lifetime(None, None)  # nobody knows since when
-    return run.mech.lifetime(ttl) if run.mech.style == "marked" else run.mech.usual
+    return run.mech.lifetime(ttl)
 
 
 def _write(run: Run, path: Path, ready: int, lifetime: Lifetime) -> None:
