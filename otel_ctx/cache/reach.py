@@ -25,13 +25,15 @@ def of_old(run: Run, path: Path, kept: int, old: Call | None) -> int:
 def expected_of(
     run: Run, follows: bool, both: bool, common: int | None, again: int, relation: Relation
 ) -> tuple[int, Entry | None]:
-    past = run.past
+    past = run.left
     if past is not None and follows:
         if both:
             if common is None:
                 return min(past.total - run.cleared, run.total), past.entry
             most = min(end_of(run, past), common + again) - run.cleared
             return min(most, run.total), past.entry
+        if run.call.usage.cache_read in past.ends[:-1]:
+            return run.call.usage.cache_read or 0, None  # it goes on from a call before the last one
         if run.total >= _GROWN * past.total and relation != "compacted":
             return min(past.total, run.total), past.entry
         return 0, None
@@ -111,7 +113,7 @@ def predict(
 
 def behind_marker(run: Run, expected: int, floor: int, spare: int, common: int | None) -> int:
     """Tokens behind the last marker of the call before: no entry ends there, whatever became of the text."""
-    past = run.past
+    past = run.left
     if past is None or past.marker is None or run.mech.style != "marked":
         return 0
     reach = past.marker
