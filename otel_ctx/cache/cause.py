@@ -52,8 +52,14 @@ class Facts:
     beyond_head: bool  # the last marker stands behind tools and system prompt, as far as can be told
     distance: int  # positions from the last marker back to the one of the call before
     parameters: str  # that changed, in words
+    explained: bool  # by a change in the text: with the entry alive, no more than this was left to read
+    known: bool  # the times of both calls, and what the one before used and where it was marked
+    unmarked_before: bool  # nothing was marked in the call before
+    refused_before: bool  # something was, and the provider wrote nothing
+    in_front: bool  # the markers stand in front of the entry of the call before, and by the rule no more was to be read
 
 
+NEAR = 1.25  # of the minimum: a count may be so much wrong
 OF_THE_TAIL = ("frozen_breakpoint", "missing_tail_breakpoint")
 
 
@@ -80,11 +86,16 @@ def _lifetime(f: Facts) -> Verdict | None:
     entry = f.entry
     if entry is None or entry.lives(f.now):
         return None
-    if not entry.is_dead(f.now) and (not f.reported or (f.outlived and (f.dropped or f.parameters))):
+    if not entry.is_dead(f.now) and (not f.reported or f.mechanism.style == "effort" or _certain(f)):
         return None  # it may live
     known: Evidence = "predicted" if entry.is_dead(f.now) else "inferred"
     kind = "ttl_lost" if f.longer_before else "ttl_expired"
     return Verdict(kind, sure="reported" if f.reported and f.seen and known == "predicted" else _by(f, known))
+
+
+def _certain(f: Facts) -> bool:
+    """Is there a reason that is known, where that the entry has expired is not?"""
+    return f.explained or (f.outlived and bool(f.dropped or f.parameters))
 
 
 def _not_yet(f: Facts) -> Verdict | None:
@@ -100,8 +111,12 @@ def _unmarked(f: Facts) -> Verdict | None:
     if f.mechanism.style != "marked" or f.asked is not False:
         return None
     if f.shortest:
+        if f.marker is not None and f.marker >= f.mechanism.minimum:
+            return Verdict("below_minimum", sure="inferred")  # by our count it is not
         return Verdict("below_minimum", sure="reported" if f.reported else "predicted")
-    return Verdict("no_cache_control", sure="predicted" if f.shown else "inferred")
+    if f.shown:
+        return Verdict(otherwise="unknown")  # far above the minimum, and the provider wrote nothing
+    return Verdict("no_cache_control", sure="inferred")
 
 
 def _unseen(f: Facts) -> Verdict | None:
@@ -131,7 +146,11 @@ def _marker(f: Facts) -> Verdict | None:
     """Where the markers stand. None where they cover what could have been read."""
     if f.mechanism.style != "marked" or f.marker is None:
         return None
-    if f.marker + f.slack < f.expected:
+    if f.unmarked_before:
+        return unmarked_tail(f)
+    if f.refused_before:
+        return _refused(f)
+    if f.marker + f.slack < f.expected or f.in_front:
         return unmarked_tail(f)
     if f.last_marker is None:
         return None
@@ -142,6 +161,12 @@ def _marker(f: Facts) -> Verdict | None:
     return None
 
 
+def _refused(f: Facts) -> Verdict:
+    """Of what the call before marked nothing was written: near the minimum it was too short by the provider's count."""
+    near = f.last_marker is not None and f.last_marker < NEAR * f.mechanism.minimum
+    return Verdict(otherwise="below_minimum", sure="inferred") if near else Verdict(otherwise="unknown")
+
+
 def _of_markers(f: Facts) -> Evidence:
     """Markers that are on the spans are known, others inferred from usage."""
     return "reported" if f.shown and f.reported else "predicted" if f.shown else "inferred"
@@ -149,6 +174,8 @@ def _of_markers(f: Facts) -> Evidence:
 
 def unmarked_tail(f: Facts) -> Verdict:
     """The last marker stands in front of what was sent again: the same one each time, or none."""
+    if f.unmarked_before:
+        return Verdict(otherwise="no_cache_control", sure=_of_markers(f))
     near = f.marker is not None and f.last_marker is not None and abs(f.marker - f.last_marker) <= f.slack
     still = f.stayed or near
     kind = "frozen_breakpoint" if still and f.beyond_head else "missing_tail_breakpoint"
@@ -173,6 +200,8 @@ def missed_beside(judged: Verdict, at: Break | None, readable: int, floor: int, 
 def _server(f: Facts) -> Verdict | None:
     if not f.reported or not f.proven or f.mechanism.style == "effort":
         return Verdict()  # nothing was promised, or nobody says that it missed
+    if not f.known:
+        return Verdict(otherwise="unknown")
     if f.shrunk:
         return Verdict(otherwise="server_side_rewrite_suspected", sure="inferred")
     return Verdict(otherwise="provider_side_miss", sure="reported")

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from otel_ctx.cache.caches import may_be_one
-from otel_ctx.cache.cause import Facts
+from otel_ctx.cache.cause import NEAR, Facts
 from otel_ctx.cache.past import Past
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.settings import changed
 from otel_ctx.cache.store import Entry
-from otel_ctx.model import Break
+from otel_ctx.model import Break, Call
 
 
-def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, entry: Entry | None) -> Facts:
-    past, marks, path = run.past if follows else None, run.marks, run.path
+def facts_of(
+    run: Run,
+    follows: bool,
+    both: bool,
+    old: Call | None,
+    expected: int,
+    spare: int,
+    entry: Entry | None,
+    explained: bool,
+    by_rule: bool,
+) -> Facts:
+    past, marks, path = run.left if follows else None, run.marks, run.path
     position = path.positions[marks.places[-1][0]] if path is not None and marks.places else 0
     before, stayed = past.position if past is not None else 0, False
     if past is not None and path is not None and path is past.path and past.place < len(path.positions):
@@ -20,6 +30,7 @@ def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, ent
         stayed = bool(marks.places) and marks.places[-1][0] == past.place
         if not marks.shown and marks.end is not None:  # its place was taken from usage: it is as near as that
             stayed = stayed or abs(path.ends[past.place] - marks.end) <= spare
+    in_front = by_rule and bool(marks.places) and past is not None and marks.places[-1][0] < past.place
     implied, learned = run.call.usage.cache_implied, run.caches.learned
     return Facts(
         now=run.now,
@@ -45,6 +56,11 @@ def facts_of(run: Run, follows: bool, both: bool, expected: int, spare: int, ent
         beyond_head=_beyond_head(run, past),
         distance=position - before if past is not None else 0,
         parameters=_changed(run, past),
+        explained=explained,
+        known=_known_before(run, past, old, entry),
+        unmarked_before=past is not None and past.unmarked,
+        refused_before=past is not None and past.refused,
+        in_front=in_front,
     )
 
 
@@ -54,6 +70,17 @@ def _known(run: Run) -> bool:
     return not run.elsewhere or (run.path is not None and run.path.rewritten)
 
 
+def _known_before(run: Run, past: Past | None, old: Call | None, entry: Entry | None) -> bool:
+    """Are the times of both calls known, and of the one before its usage and where it was marked?"""
+    timed = entry is None or entry.least is not None or run.mech.usual.least is None
+    if not run.call.start_unix_nano or not timed:
+        return False
+    if past is None:
+        return True
+    marked = run.mech.style != "marked" or past.marker is not None
+    return marked and (old is None or old.usage.input is not None)
+
+
 def unseen_in_front(run: Run, at: Break | None) -> bool:
     """Do tools or system prompt stand unseen in front of the break? What was lost of them is not the break's."""
     unseen = run.call.completeness.lost & {"tools", "system"}
@@ -61,8 +88,11 @@ def unseen_in_front(run: Run, at: Break | None) -> bool:
 
 
 def too_short(run: Run) -> bool:
-    """Something was marked, and it is too short to be cached."""
-    return bool(run.visible) and run.marks.end is not None and run.marks.end < run.mech.minimum
+    """Something was marked, and it is too short to be cached: by its count, or, near the minimum, by the provider's word that
+    nothing was written."""
+    if not run.visible or run.marks.end is None:
+        return False
+    return run.marks.end < run.mech.minimum * (NEAR if run.marks.asked is False else 1)
 
 
 def _outlived(run: Run) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from otel_ctx.cache.branch import continued
 from otel_ctx.cache.cause import (
     NO_VERDICT,
     OF_THE_TAIL,
@@ -18,6 +19,7 @@ from otel_ctx.cache.reach import behind_marker, expected_of, of_old, predict
 from otel_ctx.cache.resent import cleared
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.slack import slack
+from otel_ctx.cache.store import Entry
 from otel_ctx.model import Access, Break, Call, Relation
 
 _MORE_LEAST, _MORE = 128, 0.25  # so much more than a rule takes out was taken out by something else
@@ -52,8 +54,10 @@ def judge(
         run.cleared = cleared(past.total, run.total, new, run.tokens.factor, dropped, most)
     ttl = past.ttl if past is not None else None
     run.marks = marks_of(run.mech, usage, run.total, run.visible, run.path, ttl)
+    run.left = continued(run, old, kept) if both and follows else past
     expected, entry = expected_of(run, follows, both, common, again, relation)
-    if entry is not None and follows and relation != "repeats":
+    last = run.left is past and relation != "repeats"
+    if entry is not None and follows and last and not (both and _beside(run, entry, kept)):
         # what is continued had been answered, whatever the clocks say
         run.caches.store.answered(entry, run.now)
     predicted = predict(run, relation, follows, at, common, kept)
@@ -70,19 +74,27 @@ def judge(
     else:
         floor = run.mech.readable(common, run.hidden) if common is not None else expected
     lost = expected - floor if expected - floor > spare else 0
+    in_use = not lost or run.in_use
+    lost = lost if in_use else 0
     behind = behind_marker(run, expected, floor, spare, common) if lost and both and follows else 0
     if run.dropped and predicted is not None and (actual or 0) + spare < predicted.read:
         more = run.cleared - run.dropped > max(_MORE_LEAST, _MORE * run.dropped)
         run.dropped, run.elsewhere = 0, not more  # not even what stands in front of it was read
     judged = tail = NO_VERDICT
     if lost:
-        facts = facts_of(run, follows, both, expected - (behind if behind < lost else 0), spare, entry)
+        explained = False
+        if at is not None and both and entry is not None and not entry.lives(run.now):
+            rest = predict(run, relation, follows, at, common, kept, may=True)
+            explained = rest is not None and rest.read <= floor + spare
+        by_rule = at is None and predicted is not None and predicted.read <= floor + spare
+        reach = expected - (behind if behind < lost else 0)
+        facts = facts_of(run, follows, both, old, reach, spare, entry, explained, by_rule)
         judged, tail = verdict(facts), unmarked_tail(facts)
         if past is None and usage.cache_read and not judged.barrier and lost <= _UNMEASURED * expected:
             lost, judged = 0, NO_VERDICT  # it read another entry, or this one
         elif behind >= lost:  # the marker alone is to blame
             judged, behind = tail, lost if at is not None else 0
-        elif judged.otherwise in OF_THE_TAIL:  # one reason for all of it
+        elif judged.otherwise in OF_THE_TAIL or tail.otherwise == judged.barrier:  # one reason for all of it
             behind = 0
     if not lost and too_short(run):
         judged = Verdict(barrier="below_minimum", sure="predicted")
@@ -116,6 +128,7 @@ def judge(
         behind=behind,
         behind_cause=aside,
         minimum=run.mech.minimum,
+        in_use=in_use,
     )
 
 
@@ -137,6 +150,13 @@ def _whole(run: Run, old: Call | None) -> bool:
 
 def _damaged(run: Run, old: Call | None) -> bool:
     return any(c.completeness.lost for c in (run.call, old) if c is not None)
+
+
+def _beside(run: Run, entry: Entry, kept: int) -> bool:
+    """By the clocks the call before is still running, and nothing that the model wrote stands behind what was kept of it."""
+    if entry.is_ready(run.now):
+        return False
+    return not any(s.kind in ("assistant", "tool_call", "thinking") for s in run.call.prompt.since(kept))
 
 
 def in_the_dark(run: Run, relation: Relation, access: Access) -> bool:

@@ -9,14 +9,20 @@ from otel_ctx.cache.run import Run
 from otel_ctx.cache.shelf import WALK
 from otel_ctx.cache.store import Entry
 
+_MOST_ENDS = 16  # agents that run under one name
+
 
 def left(run: Run) -> Past:
     call, path, past, places = run.call, run.path, run.past, run.marks.places
+    marker, place = run.marks.end, places[-1][0] if places else 0
     ready = call.first_token_unix_nano or call.end_unix_nano
     run.caches.learned.saw(call.usage, call.service, run.scope, run.family, run.mech)
     ttl = places[-1][1] if places else None
     lifetime = _lifetime(run, ttl)
-    if call.status == "ok" and path is not None:
+    if run.marks.none and run.shelf is not None and path is not None:
+        place = run.shelf.before(len(path))
+        marker, run.entry = (path.ends[place], run.shelf.at(place)) if place else (0, None)
+    elif call.status == "ok" and path is not None and not run.marks.refused:
         _write(run, path, ready, lifetime)
     return Past(
         call_id=call.id,
@@ -26,12 +32,27 @@ def left(run: Run) -> Past:
         path=path,
         settings=run.settings,
         images=run.images,
-        marker=run.marks.end,
-        place=places[-1][0] if places else 0,
+        marker=marker,
+        place=place,
         moved=_moved(run),
-        position=path.positions[places[-1][0]] if path is not None and places else 0,
+        position=path.positions[place] if path is not None else 0,
         ttl=ttl or (past.ttl if past is not None else None),
+        unmarked=run.marks.none,
+        refused=run.marks.refused,
+        ends=_ends(run),
     )
+
+
+def _ends(run: Run) -> tuple[int, ...]:
+    """With this prompt's, and without the one that it has gone on from: each has one successor."""
+    if run.seen or run.total < run.mech.minimum:
+        return ()
+    read = run.call.usage.cache_read
+    before = run.past.ends if run.past is not None else ()
+    if run.marks.none:
+        return before
+    end = run.marks.end if run.mech.style == "marked" else run.mech.readable(run.total, run.hidden)
+    return (*(e for e in before if e != read), end or run.total)[-_MOST_ENDS:]
 
 
 def _moved(run: Run) -> bool:
@@ -43,9 +64,9 @@ def _moved(run: Run) -> bool:
 
 
 def _lifetime(run: Run, ttl: str | None) -> Lifetime:
-    if run.now and not run.call.start_unix_nano:
+    if not run.call.start_unix_nano:
         return Lifetime(None, None)  # nobody knows since when
-    return run.mech.lifetime(ttl) if run.mech.style == "marked" else run.mech.usual
+    return run.mech.lifetime(ttl)
 
 
 def _write(run: Run, path: Path, ready: int, lifetime: Lifetime) -> None:
@@ -53,7 +74,7 @@ def _write(run: Run, path: Path, ready: int, lifetime: Lifetime) -> None:
     mech, marks = run.mech, run.marks
     if mech.style == "marked":
         read = run.call.usage.cache_read
-        if read and not marks.shown:  # an entry that nobody told of shows itself
+        if read:  # an entry that nobody told of shows itself, and any is renewed
             _put(run, path.nearest(read), ready, _lifetime(run, run.past.ttl if run.past else None))
         for place, ttl in marks.places:
             _put(run, place, ready, _lifetime(run, ttl))

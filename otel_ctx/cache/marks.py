@@ -22,6 +22,16 @@ class Marks:
     shown: bool = False
     end: int | None = None
 
+    @property
+    def none(self) -> bool:
+        """Nothing was marked, as far as usage tells."""
+        return self.asked is False and not self.shown
+
+    @property
+    def refused(self) -> bool:
+        """It was marked, and nothing was written: too short."""
+        return self.asked is False and self.shown
+
 
 NO_MARKS = Marks()
 
@@ -50,8 +60,10 @@ def marks_of(
             _BEHIND, _SHARE * total
         ):  # the automatic one, at the end
             places += ((place, _lifetime(usage, lifetime_before)),)
+        # nothing was written: too short, by the provider's count
+        refused = usage.cache_read == 0 and usage.cache_write == 0 and not usage.cache_implied
         end = end or path.ends[places[-1][0]]
-        return Marks(places, end >= mech.minimum, True, end)
+        return Marks(places, end >= mech.minimum and not refused, True, end)
     if usage.cache_read is None:
         return NO_MARKS
     if not end:

@@ -20,6 +20,7 @@ _WITHIN = {
     "parallel_tool_calls": "parallel_tool_calls", "text.format": "response_format", "reasoning.effort": "effort",
     "verbosity": "verbosity",
 }  # fmt: skip
+_KEY = "prompt_cache_key"
 _FAR = 1 << 30
 _BY_HANDLE = "explicit"  # a lifetime of caches that are made by hand and named in the request
 
@@ -47,6 +48,7 @@ class Mechanism:
     drops_thinking: bool = False  # a user's new message takes out the thinking before it
     most_marks: int = _FAR  # of a request; more are not heeded
     within: frozenset[str] = frozenset()  # settings of a request that are part of an unmarked prefix
+    requires: str = ""  # what a request must carry for anything to be cached
 
     @cached_property
     def usual(self) -> Lifetime:
@@ -78,8 +80,9 @@ class Mechanism:
 
 def mechanism_of(family: Family) -> Mechanism:
     style = _STYLES[family.engine]
-    if family.get("requires"):
-        style = "effort"  # whether the request asked for it is not on the span
+    requires = family.get("requires") or ""
+    if requires:
+        style = "effort"  # whether the request asked for it is not always on the span
     lifetimes = {
         name: Lifetime(least, most)
         for name, (least, most) in family.ttl_seconds.items()
@@ -88,6 +91,8 @@ def mechanism_of(family: Family) -> Mechanism:
     within = {_WITHIN[name] for name in family.get("in_prefix") or () if name in _WITHIN}
     if style == "endings":
         within.add("tool_choice")
+    if _KEY in (family.get("routing") or ""):
+        within.add(_KEY)  # another key, another server
     return Mechanism(
         style=style,
         minimum=family.min_cacheable_tokens or 0,
@@ -99,4 +104,5 @@ def mechanism_of(family: Family) -> Mechanism:
         drops_thinking=family.prior_thinking_kept is False,
         most_marks=family.max_breakpoints or _FAR,
         within=frozenset(within),
+        requires=requires,
     )

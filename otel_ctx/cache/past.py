@@ -15,8 +15,10 @@ from otel_ctx.model import Break, Call
 @frozen(frozen=True, slots=True, eq=False)
 class Past:
     """``path`` is its prompt's until the next call walks on from there; at rest it is ``packed``. ``marker``: the place of its
-    last marker in tokens (None: none, or nothing tells), ``place`` in segments before it, ``position`` in positions of the
-    lookback; ``moved``: it stood elsewhere before; ``ttl``: the lifetime that it asked for."""
+    last marker in tokens (None: nothing tells; where it was ``unmarked``, of the entry that still stood in its prompt, 0
+    without one), ``place`` in segments before it, ``position`` in positions of the lookback; ``moved``: it stood elsewhere
+    before; ``ttl``: the lifetime that it asked for; ``refused``: it was marked, and the provider wrote nothing;
+    ``ends``: where prompts ended that were not seen and that no call has gone on from, the last one last."""
 
     call_id: str
     scope: str
@@ -30,6 +32,9 @@ class Past:
     moved: bool
     position: int
     ttl: str | None
+    unmarked: bool = False
+    refused: bool = False
+    ends: tuple[int, ...] = ()
     packed: PackedPath | None = None
 
     def at_rest(self) -> Past:

@@ -25,13 +25,15 @@ def of_old(run: Run, path: Path, kept: int, old: Call | None) -> int:
 def expected_of(
     run: Run, follows: bool, both: bool, common: int | None, again: int, relation: Relation
 ) -> tuple[int, Entry | None]:
-    past = run.past
+    past = run.left
     if past is not None and follows:
         if both:
             if common is None:
                 return min(past.total - run.cleared, run.total), past.entry
             most = min(end_of(run, past), common + again) - run.cleared
             return min(most, run.total), past.entry
+        if run.call.usage.cache_read in past.ends[:-1]:
+            return run.call.usage.cache_read or 0, None  # it goes on from a call before the last one
         if run.total >= _GROWN * past.total and relation != "compacted":
             return min(past.total, run.total), past.entry
         return 0, None
@@ -78,8 +80,15 @@ def end_of(run: Run, past: Past) -> int:
 
 
 def predict(
-    run: Run, relation: Relation, follows: bool, at: Break | None, common: int | None, kept: int
+    run: Run,
+    relation: Relation,
+    follows: bool,
+    at: Break | None,
+    common: int | None,
+    kept: int,
+    may: bool = False,
 ) -> CacheTokens | None:
+    """``may``: as if each entry that may live did."""
     path, shelf, mech = run.path, run.shelf, run.mech
     if path is None or shelf is None or run.family is None:
         return None
@@ -88,23 +97,23 @@ def predict(
     if follows and at is None and kept < path.head and run.call.completeness.lost & {"tools", "system"}:
         return None  # a section that was cut is another one each time
     if mech.style in ("marked", "endings"):
-        read = shelf.from_marks(run.marks)
+        read = shelf.from_marks(run.marks, may)
         end = run.total if mech.style == "endings" else min(run.marks.end or 0, run.total)
         end = max(end, read) if end >= mech.minimum else read
         return CacheTokens(read, end - read, run.total - end)
     past, reach = run.past, 0
     same = past is not None and past.scope == run.scope and past.settings == run.settings
-    if past is not None and same and shelf.can_read(past.entry):
+    if past is not None and same and shelf.can_read(past.entry, may):
         reach = path.ends[kept] if common is None else common
     on = follows and at is None and relation in ("continues", "repeats")
-    reach = shelf.longest((path.head,) if on else range(min(len(path), WALK), 0, -1), above=reach)
+    reach = shelf.longest((path.head,) if on else range(min(len(path), WALK), 0, -1), reach, may)
     read = mech.readable(min(reach, run.total), run.hidden)
     return CacheTokens(read, 0, run.total - read)
 
 
 def behind_marker(run: Run, expected: int, floor: int, spare: int, common: int | None) -> int:
     """Tokens behind the last marker of the call before: no entry ends there, whatever became of the text."""
-    past = run.past
+    past = run.left
     if past is None or past.marker is None or run.mech.style != "marked":
         return 0
     reach = past.marker

@@ -38,10 +38,23 @@ class Run:
         self.images = 0
         self.marks = NO_MARKS
         self.entry: Entry | None = None
+        self.left = past  # by the call that is continued
         self.cleared = 0  # tokens that the provider took out
         self.dropped = 0  # of thinking, by its rule
         self.elsewhere = False  # the loss has another reason
         self.supposing = False  # that the end of the system prompt is marked
+
+    @property
+    def in_use(self) -> bool:
+        """Is any cache known to be in use: by a rule that asks for nothing, by what the request carries, or by usage?"""
+        if self.family is not None and not self.mech.requires:
+            return True
+        if any(name == self.mech.requires for name, _ in self.call.parameters):
+            return True
+        usage = self.call.usage
+        scopes = {self.scope, self.past.scope if self.past is not None else self.scope}
+        told = any(self.caches.learned.has_told(self.call.service, scope) for scope in scopes)
+        return told or bool(usage.cache_read or usage.cache_write)
 
     def walk(self, previous: Call | None, shared: int) -> int:
         """Follow the prompt; how many segments of the path before were kept."""

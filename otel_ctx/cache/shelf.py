@@ -46,31 +46,42 @@ class Shelf:
     def at(self, place: int) -> Entry | None:
         return self._store.get(self._scope_at(place), self._path.keys[place])
 
-    def can_read(self, entry: Entry | None) -> bool:
-        return entry is not None and entry.lives(self._now) and entry.is_ready(self._now)
+    def can_read(self, entry: Entry | None, may: bool = False) -> bool:
+        """``may``: it is enough that the entry may live."""
+        if entry is None or not entry.is_ready(self._now):
+            return False
+        return entry.lives(self._now) or (may and not entry.is_dead(self._now))
 
-    def longest(self, places: Iterable[int], above: int) -> int:
+    def longest(self, places: Iterable[int], above: int, may: bool = False) -> int:
         """Tokens of the first of ``places`` (the longest first) that can be read, or ``above`` where that is more."""
         for i in places:
             if self._path.ends[i] <= above:
                 break
-            if self.can_read(self.at(i)):
+            if self.can_read(self.at(i), may):
                 return self._path.ends[i]
         return above
 
-    def from_marks(self, marks: Marks) -> int:
+    def from_marks(self, marks: Marks, may: bool = False) -> int:
         """Tokens that are found looking back from each marker, the last one first, and from the end of the system prompt."""
-        path, mech = self._path, self._mech
+        path = self._path
         places: Sequence[int] = [i for i, _ in marks.places]
-        if mech.style == "endings" and not places:
+        if self._mech.style == "endings" and not places:
             places = [len(path)]
         for place in (*reversed(places), path.head):
-            for i in range(min(place, len(path)), 0, -1):
-                far = path.positions[place] - path.positions[i] >= mech.lookback
-                if far or path.ends[i] < mech.minimum:
-                    break
-                if self.can_read(self.at(i)):
-                    return path.ends[i]
+            found = self.before(place, may)
+            if found:
+                return path.ends[found]
+        return 0
+
+    def before(self, place: int, may: bool = False) -> int:
+        """Where the entry ends that is found looking back from a marker at ``place``; 0 where there is none."""
+        path, mech = self._path, self._mech
+        for i in range(min(place, len(path)), 0, -1):
+            far = path.positions[place] - path.positions[i] >= mech.lookback
+            if far or path.ends[i] < mech.minimum:
+                break
+            if self.can_read(self.at(i), may):
+                return i
         return 0
 
     def shared(self) -> tuple[int, Entry] | None:

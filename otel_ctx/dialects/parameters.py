@@ -25,6 +25,7 @@ _NAMES = {
     "output_config": "effort", "response_format": "response_format", "responseFormat": "response_format",
     "text": "response_format", "text.format": "response_format", "response_schema": "response_format",
     "verbosity": "verbosity", "speed": "speed",
+    "prompt_cache_key": "prompt_cache_key", "promptCacheKey": "prompt_cache_key",
 }  # fmt: skip
 _PREFIXES = (
     "gen_ai.request.",

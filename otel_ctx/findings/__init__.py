@@ -14,6 +14,7 @@ from otel_ctx.findings import caching, compaction, compared, prefix, quality, to
 from otel_ctx.findings.blame import Blame, blame
 from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
+from otel_ctx.findings.loss import costless
 from otel_ctx.findings.merge import gather, ranked
 from otel_ctx.findings.quality import unknown_dialects, unpaired, unpriced_model
 from otel_ctx.findings.step import Check, Step
@@ -46,7 +47,7 @@ def cause(step: Step) -> Iterator[Finding | NotChecked]:
     for check in CAUSES if broken else ():
         said = tuple(check(step))
         if said:
-            yield from said
+            yield from (costless(step, s) if isinstance(s, Finding) else s for s in said)
             named = any(isinstance(s, Finding) for s in said)
             if check is compaction.compaction and compaction.in_the_head(step):
                 yield from _beside(step, said)

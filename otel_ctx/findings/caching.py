@@ -26,6 +26,7 @@ class _Words:
 
 _CONFIRMED = "confirmed."
 _UNPROMISED = "unpromised."  # where no lifetime is published
+_BEFORE = "before."  # where this request was marked, and the one before was not
 _SECTIONS = {
     "tools_changed": ("tools",), "system_changed": ("system",), "messages_changed": ("messages",),
     "input_changed": ("system", "messages"),
@@ -40,7 +41,7 @@ def _said() -> Mapping[str, _Words]:
     tables = tomllib.loads(text)
     apart = {
         f"{how}{cause}": words
-        for how in (_CONFIRMED, _UNPROMISED)
+        for how in (_CONFIRMED, _UNPROMISED, _BEFORE)
         for cause, words in tables.pop(how[:-1]).items()
     }
     return {cause: _Words(**words) for cause, words in {**tables, **apart}.items()}
@@ -124,6 +125,9 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
     """``how``: which of the words, where a cause has several."""
     if not how and f"{_UNPROMISED}{cause}" in _said() and access.ttl_seconds is None and not _lifetimes(step):
         how = _UNPROMISED
+    usage = step.call.usage
+    if not how and f"{_BEFORE}{cause}" in _said() and (usage.cache_read or usage.cache_write):
+        how = _BEFORE
     words, call = _said()[f"{how}{cause}"], step.call
     before = step.previous
     rule = step.minimum

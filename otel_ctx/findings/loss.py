@@ -5,10 +5,10 @@ A helper of the checks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from otel_ctx.findings.step import Step
-from otel_ctx.model import Break, Call, Evidence
+from otel_ctx.model import Break, Call, Evidence, Finding
 from otel_ctx.tokens.unseen import AROUND_EACH, SHARE_OF_TOOLS
 
 _SLACK_TOKENS = 128  # providers read whole blocks and add tokens of their own
@@ -41,6 +41,8 @@ def loss_of(step: Step, at: Break) -> Loss:
         return Loss(at.tokens, "predicted")
     if known_by_hash(at) or call.completeness.status in ("usage_only", "none"):
         return _by_usage(old, call)
+    if access is not None and not access.in_use:
+        return Loss(0, "predicted")
     kept = _in_front(old, at)
     if access is not None:
         lost = 0 if access.barrier else access.lost - access.behind
@@ -81,6 +83,15 @@ def too_short(step: Step, loss: Loss) -> str:
     if loss.tokens or not step.minimum or size is None or size >= step.minimum:
         return ""
     return f" The prompt is shorter than the {step.minimum:,} tokens from which on it is cached: this costs nothing yet."
+
+
+def costless(step: Step, found: Finding) -> Finding:
+    """As a property of the text alone, where no cache is known to be in use."""
+    access = step.reading.access
+    if access is None or access.in_use:
+        return found
+    said = f"{found.detail} Nothing shows that this prompt is cached: this costs nothing yet."
+    return replace(found, severity="info", detail=said)
 
 
 def _by_usage(old: Call, call: Call) -> Loss:

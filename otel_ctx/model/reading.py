@@ -88,6 +88,7 @@ class Access(NamedTuple):
     behind: int = 0  # of ``lost``: tokens behind the last marker of the call before, or in front of the break and unseen
     behind_cause: str = ""
     minimum: int = 0  # tokens of a prompt below which its rule keeps nothing
+    in_use: bool = True  # False: something would have been lost if any cache were known to be in use
 
     @property
     def aside(self) -> Evidence:

@@ -37,6 +37,7 @@ class Provider:
     runs: bool = True  # a run of tool calls, or of results, is one position of the lookback
     overhead: tuple[int, int] = (0, 0)  # hidden tokens where there are tools
     hidden: tuple[int, int] = (0, 0)  # hidden tokens that no count shows (GPT-5.5)
+    keyed: bool = False  # caches only requests that carry a key
     forgets: tuple[str, ...] = ()  # models that take thinking out of the prompt when a user speaks again
 
     @property
@@ -76,7 +77,7 @@ PROVIDERS = (
     Provider("openai-5.6", "openai", "gpt-5.6-sol", "endings", 1024, lifetime=_DAY, other_model="gpt-5.6-luna"),
     Provider("openai-6", "openai", "gpt-6-sol", "endings", 1024, lifetime=_DAY, other_model="gpt-6-luna"),
     Provider("mistral", "mistral_ai", "mistral-large-4", "prefix", 64, 64, scale=(1.06, 1.07), lifetime=_MEMORY,
-             other_model="mistral-medium-3.5"),
+             other_model="mistral-medium-3.5", keyed=True),
     Provider("xai", "x_ai", "grok-4.7", "prefix", 128, 128, scale=(1.0, 1.15), lifetime=_MEMORY,
              other_model="grok-4.3"),
     Provider("gemini", "gcp.gemini", "gemini-2.5-flash", "prefix", 2048, 1, scale=(1.03, 1.04), lifetime=_MEMORY,

@@ -81,6 +81,9 @@ def spans(session: Session, usage: Sequence[Usage], clothes: Clothes) -> list[Sp
             attributes, scope = _openinference(call, counted, split, session, number)
         else:
             attributes, scope = _genai(call, counted, split, session, dialect, number)
+        if session.provider.keyed:
+            holder = "llm." if dialect == "openinference" else "gen_ai.request."
+            attributes[f"{holder}prompt_cache_key"] = "shop"
         if clothes.named:
             attributes["gen_ai.conversation.id"] = f"conversation-{call.conversation}"
         if clothes.first_token:
