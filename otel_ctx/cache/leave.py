@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from otel_ctx.cache.caches import Caches
+from otel_ctx.cache.marks import marks_of
 from otel_ctx.cache.mechanism import Lifetime
 from otel_ctx.cache.past import Past
 from otel_ctx.cache.path import Path
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.shelf import WALK
 from otel_ctx.cache.store import Entry
+from otel_ctx.model import Call, Tokens
 
 
 def left(run: Run) -> Past:
-    call, path, past, places = run.call, run.path, run.past, run.marks.places
+    call, path, places = run.call, run.path, run.marks.places
     ready = call.first_token_unix_nano or call.end_unix_nano
     run.caches.learned.saw(call.usage, call.service, run.scope, run.family, run.mech)
     ttl = places[-1][1] if places else None
     lifetime = _lifetime(run, ttl)
     if call.status == "ok" and path is not None:
         _write(run, path, ready, lifetime)
+    return _past(run, ready, lifetime)
+
+
+def left_by(old: Call, sibling: Past, caches: Caches, tokens: Tokens) -> Past | None:
+    """What ``old`` left, told by what a call beside it did that came later: their prompts begin alike."""
+    if sibling.path is None or old.usage.input is None:
+        return None
+    now, path = caches.now, sibling.path.packed().opened()
+    run = Run(caches, old, old.usage.input, tokens, replace(sibling, path=path))
+    run.walk(None, 0)
+    run.marks = marks_of(run.mech, old.usage, run.total, run.visible, run.path, sibling.ttl)
+    ttl = run.marks.places[-1][1] if run.marks.places else None
+    if run.path is not None and run.shelf is not None:
+        run.entry = run.shelf.at(run.marks.places[-1][0] if run.marks.places else len(run.path))
+    caches.now = now
+    return _past(run, old.first_token_unix_nano or old.end_unix_nano, _lifetime(run, ttl)) if run.seen else None
+
+
+def _past(run: Run, ready: int, lifetime: Lifetime) -> Past:
+    path, past, places = run.path, run.past, run.marks.places
+    ttl = places[-1][1] if places else None
     return Past(
-        call_id=call.id,
+        call_id=run.call.id,
         scope=run.scope,
         total=run.total,
         entry=run.entry or Entry(run.total, run.now, ready, lifetime.least, lifetime.most),
