@@ -105,7 +105,7 @@ def judge(
     return Access(
         predicted=predicted,
         reported=reported_split(usage, run.total),
-        optimal=best_split(run.mech, run.total, max(expected, floor)),
+        optimal=best_split(run.mech, run.total, max(expected, floor, predicted.read if predicted else 0)),
         outcome=outcome_of(run.mech, usage, run.total, expected, spare),
         expected=expected,
         actual=actual,

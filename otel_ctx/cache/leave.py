@@ -38,7 +38,9 @@ def left_by(old: Call, sibling: Past, caches: Caches, tokens: Tokens) -> Past | 
     if run.path is not None and run.shelf is not None:
         run.entry = run.shelf.at(run.marks.places[-1][0] if run.marks.places else len(run.path))
     caches.now = now
-    return _past(run, old.first_token_unix_nano or old.end_unix_nano, _lifetime(run, ttl)) if run.seen else None
+    return (
+        _past(run, old.first_token_unix_nano or old.end_unix_nano, _lifetime(run, ttl)) if run.seen else None
+    )
 
 
 def _past(run: Run, ready: int, lifetime: Lifetime) -> Past:

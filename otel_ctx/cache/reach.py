@@ -89,6 +89,8 @@ def predict(
         return None  # a section that was cut is another one each time
     if mech.style in ("marked", "endings"):
         read = shelf.from_marks(run.marks)
+        if run.cleared and at is None and run.past is not None:  # the entry holds what was taken out, too
+            read = min(read, run.past.total - run.cleared)
         end = run.total if mech.style == "endings" else min(run.marks.end or 0, run.total)
         end = max(end, read) if end >= mech.minimum else read
         return CacheTokens(read, end - read, run.total - end)

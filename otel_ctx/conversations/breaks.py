@@ -121,7 +121,8 @@ def _then(
     skipped = max(0, at.index - ahead)
     messages = not lost & {"head", "messages"}
     gone, rest = (
-        [*(() if "system" in lost else p.system[skipped:]), *(p.messages if messages else ())] for p in (was, now)
+        [*(() if "system" in lost else p.system[skipped:]), *(p.messages if messages else ())]
+        for p in (was, now)
     )
     for i, j in sorted(replaced(gone, rest).items()):
         before, after = gone[i], rest[j]

@@ -59,7 +59,9 @@ def blame(step: Step, findings: Sequence[Finding]) -> Blame:
             left -= beside[-1].tokens
     if left or not beside:
         return whole._replace(beside=tuple(beside))
-    return Blame(beside[0].cause, whole.tokens, beside[0].evidence, tuple(beside[1:]))  # nothing is the first one's
+    return Blame(
+        beside[0].cause, whole.tokens, beside[0].evidence, tuple(beside[1:])
+    )  # nothing is the first one's
 
 
 def _others(step: Step, of_text: Sequence[Finding]) -> Iterator[Share]:
