@@ -27,20 +27,19 @@ def left(run: Run) -> Past:
 
 
 def left_by(old: Call, sibling: Past, caches: Caches, tokens: Tokens) -> Past | None:
-    """What ``old`` left, told by what a call beside it did that came later: their prompts begin alike."""
+    """What ``old`` left, where a call that ran beside it came later: their prompts begin alike. None: it cannot be told."""
     if sibling.path is None or old.usage.input is None:
         return None
     now, path = caches.now, sibling.path.packed().opened()
     run = Run(caches, old, old.usage.input, tokens, replace(sibling, path=path))
-    run.walk(None, 0)
-    run.marks = marks_of(run.mech, old.usage, run.total, run.visible, run.path, sibling.ttl)
-    ttl = run.marks.places[-1][1] if run.marks.places else None
-    if run.path is not None and run.shelf is not None:
-        run.entry = run.shelf.at(run.marks.places[-1][0] if run.marks.places else len(run.path))
     caches.now = now
-    return (
-        _past(run, old.first_token_unix_nano or old.end_unix_nano, _lifetime(run, ttl)) if run.seen else None
-    )
+    run.walk(None, 0)
+    if run.path is None or run.shelf is None:
+        return None  # its prompt was not seen
+    run.marks = marks_of(run.mech, old.usage, run.total, run.visible, run.path, sibling.ttl)
+    place, ttl = run.marks.places[-1] if run.marks.places else (len(run.path), None)
+    run.entry = run.shelf.at(place)
+    return _past(run, old.first_token_unix_nano or old.end_unix_nano, _lifetime(run, ttl))
 
 
 def _past(run: Run, ready: int, lifetime: Lifetime) -> Past:

@@ -118,8 +118,8 @@ def _then(
     """Of prompts that part in tools or system prompt: what else stands changed at its place, behind the tools. There the first
     change would have been alone had all the tools been kept."""
     ahead = len(was.tools)
-    skipped = max(0, at.index - ahead)
-    messages = not lost & {"head", "messages"}
+    skipped = len(was.system) if "system" in lost else max(0, at.index - ahead)
+    messages = not lost & {"head", "messages"} and not _goes_on(was.messages, now.messages)
     gone, rest = (
         [*(() if "system" in lost else p.system[skipped:]), *(p.messages if messages else ())]
         for p in (was, now)
@@ -131,6 +131,10 @@ def _then(
             offset, tokens = _offset(before, after, text), _tokens_after(old.prompt, index)
             return Break(after.path, after.kind, "modified", tokens, offset, index, before, after)
     return None
+
+
+def _goes_on(old: Chain, new: Chain) -> bool:
+    return _shared_chain(old, new) >= old.length
 
 
 def _offset(before: Segment, after: Segment, text: Callable[[str], str | None]) -> int | None:
