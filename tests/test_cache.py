@@ -24,6 +24,7 @@ from otel_ctx.model import (
     Tokens,
     Usage,
     grown,
+    replaced,
 )
 from otel_ctx.rules import load
 
@@ -108,6 +109,43 @@ class Provider:
 def row(n: int, tokens: int = 100, marked: Sequence[int] = (), marker: str = "5m") -> list[Block]:
     """Blocks 1…n, those in ``marked`` with a marker."""
     return [(f"block {i}", tokens, marker if i in marked else "") for i in range(1, n + 1)]
+
+
+@pytest.mark.parametrize(
+    ("gone", "rest", "pairs"),
+    [
+        ("t:a t:b s:x m:p m:q", "t:b t:a s:y m:p m:q", {2: 2}),  # whatever stands in front
+        ("t:a s:x m:p", "t:a t:b s:y m:p", {1: 2}),
+        ("s:x m:p m:q m:r", "s:y m:r m:u", {0: 0}),  # a history that was cut
+        ("s:x m:p m:q m:r", "s:y m:sum m:r m:u", {0: 0}),  # or summed up
+        ("m:p m:q m:r m:s", "m:u m:q m:v m:s", {0: 0, 2: 2}),
+        ("m:p m:q m:r", "m:u m:v m:r", {}),  # two of them: nobody knows
+        ("m:p", "m:u m:v", {0: 0}),
+        ("m:p m:q", "m:u m:v", {}),
+        ("m:p m:q", "m:q m:p", {}),
+        ("s:x s:y m:p", "s:z m:p", {}),
+    ],
+)
+def test_pieces_that_stand_changed_at_their_place(gone: str, rest: str, pairs: dict[int, int]) -> None:
+    kinds: dict[str, Kind] = {"t": "tools", "s": "system", "m": "user"}
+
+    def segments(names: str) -> list[Segment]:
+        parts = [name.split(":") for name in names.split()]
+        return [Segment(kinds[k], "", name, "", 4, 1, "exact", k + name) for k, name in parts]
+
+    assert replaced(segments(gone), segments(rest)) == pairs
+
+
+def test_a_tool_is_known_by_its_name() -> None:
+    def tool(name: str, says: str) -> Segment:
+        return Segment("tools", "", name, "", 4, 1, "exact", says)
+
+    old, new = (
+        [tool("a", "1"), tool("b", "2"), tool("c", "3")],
+        [tool("b", "4"), tool("d", "5"), tool("a", "6")],
+    )
+
+    assert replaced(old, new) == {0: 2, 1: 0}
 
 
 # ---- Anthropic: lookback
@@ -594,6 +632,18 @@ def test_results_that_were_cleared_are_no_more_than_those_that_were_there() -> N
     access = provider.ask(call([*old, *new], 10, usage=usage))
 
     assert (access.otherwise, access.lost) == ("server_side_rewrite_suspected", 5000 - 1376 - 2000)
+
+
+def test_where_nothing_was_marked_nothing_is_read() -> None:
+    provider = Provider()
+    provider.ask(told(2000, 0, 2000, 0, 2))
+
+    access = provider.ask(told(3000, 0, 0, 10, 3))
+
+    assert access.predicted is not None
+    assert access.predicted.read == 0
+    assert access.optimal is not None
+    assert access.optimal.read == 2000
 
 
 @pytest.mark.parametrize(

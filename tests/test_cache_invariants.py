@@ -22,7 +22,6 @@ LONGEST = 8
 SEEDS = st.integers(0, 5000)
 MUTATIONS = st.sampled_from(mutations.names())
 some = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-FRAME = 64  # tokens: places in a prompt that is not told of whole are known to a message's frame
 
 
 def told(seed: int, mutation: str, clothes: Clothes | None = None) -> list[Span]:
@@ -85,14 +84,11 @@ def test_the_cache_s_tokens_are_the_prompt_s(seed: int, mutation: str) -> None:
 @some
 @given(SEEDS, MUTATIONS)
 def test_the_best_is_no_worse_than_what_is_predicted(seed: int, mutation: str) -> None:
-    """Where the call continues another one and its text did not change."""
     for r in analysed(told(seed, mutation)).readings:
         access = r.access
-        if access is None or access.predicted is None or access.optimal is None or r.relation != "continues":
+        if access is None or access.predicted is None or access.optimal is None:
             continue
-        if r.break_ is None and not r.cause:
-            most = access.predicted.read
-            assert access.optimal.read >= most - max(FRAME, 0.03 * most)
+        assert access.optimal.read >= access.predicted.read
         assert access.optimal.read >= (access.reported.read if access.reported is not None else 0)
         assert access.optimal.read - (access.actual or 0) >= access.lost
 

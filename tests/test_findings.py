@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -274,6 +275,87 @@ def test_order_of_tools_and_keys() -> None:
     assert all(n in reordered.detail for n in ("refund", "orders"))
     assert not any(n in reordered.detail for n in ("search", "track", "mail"))
     assert all(f.severity == "error" for f in analysis.findings)
+
+
+def test_unstable_tools_and_a_clock_in_the_system_prompt_are_both_told() -> None:
+    """The whole prompt before would have been read; the order lost what stands in front of the clock, the clock the rest."""
+    often = [FIVE[i:] + FIVE[:i] for i in (0, 1, 2, 3)]
+    clocks = [f"It is 3:07:{s} PM. {PAD}" for s in (42, 45, 51, 55)]
+    app = talk(clocks, often, **{"gen_ai.usage.cache_read.input_tokens": 0})
+
+    analysis = analysed(app.spans)
+
+    by_kind = {f.kind: f for f in analysis.findings}
+    assert set(by_kind) == {"tools_reordered", "volatile_prefix"}
+    assert all(len(f.calls) == 3 for f in by_kind.values())
+    assert by_kind["volatile_prefix"].path == "messages[0].parts[0]"
+    assert "3:07:45" in by_kind["volatile_prefix"].excerpt
+    for before, r in pairwise(analysis.readings):
+        whole = before.call.usage.input or 0
+        assert whole - 128 <= r.wasted <= whole
+        assert [cause for cause, _ in r.losses] == ["tools_reordered", "volatile_prefix"]
+        assert sum(n for _, n in r.losses) == r.wasted
+        head = sum(s.tokens or 0 for s in r.call.prompt.tools) * r.tokens.factor
+        assert r.losses[0][1] == pytest.approx(head, rel=0.1)
+    for kind, f in by_kind.items():
+        assert f.tokens == sum(dict(r.losses).get(kind, 0) for r in analysis.readings)
+
+
+@pytest.mark.parametrize(
+    ("systems", "tools", "causes"),
+    [
+        ([PAD, f"Be kind. {PAD}"], [FIVE, FIVE[::-1]], ["tools_reordered", "prefix_changed"]),
+        ([PAD, f"Be kind. {PAD}"], [FIVE, [*FIVE, tool("late")]], ["tools_changed", "prefix_changed"]),
+        ([PAD, f"Be kind. {PAD}"], [FIVE, FIVE[:-1]], ["tools_changed", "prefix_changed"]),
+        ([PAD, PAD], [FIVE, FIVE[::-1]], ["tools_reordered"]),
+    ],
+)
+def test_a_change_behind_the_tools_hides_no_loss(
+    systems: list[str], tools: list[list[dict[str, Any]]], causes: list[str]
+) -> None:
+    app = talk(systems, tools, **{"gen_ai.usage.cache_read.input_tokens": 0})
+
+    first, last = analysed(app.spans).readings
+
+    gone = max(0, sum(s.tokens or 0 for s in first.call.prompt.tools) - 100 * len(tools[1]))
+    whole = (first.call.usage.input or 0) - gone
+    assert whole - 256 <= last.wasted <= whole
+    assert [cause for cause, _ in last.losses] == causes
+    assert sum(n for _, n in last.losses) == last.wasted
+
+
+def test_a_history_that_was_cut_and_a_system_prompt_that_changed() -> None:
+    """What is left of the history was sent again, and the system prompt in its place."""
+    app = App(**{"gen_ai.usage.cache_read.input_tokens": 0})
+    app.call([said("system", PAD), *turns(8)], answer="Answer 8: it is on its way.")
+    app.call([said("system", f"Be kind. {PAD}"), *turns(9)[2:]])
+
+    first, last = analysed(app.spans).readings
+
+    cut = sum(s.tokens or 0 for s in list(first.call.prompt)[1:3]) * first.tokens.factor
+    whole = (first.call.usage.input or 0) - cut
+    assert whole - 256 <= last.wasted <= whole
+    assert last.cause == "prefix_changed"
+
+
+def test_a_fan_out_does_not_hide_what_the_call_after_it_lost() -> None:
+    """Of two calls that go on from one, the next goes on from the first, whose prompt it should have kept."""
+
+    def lost(siblings: int) -> tuple[str, int]:
+        app = App(**{"gen_ai.conversation.id": "c", "gen_ai.usage.cache_read.input_tokens": 0})
+        app.call([said("system", PAD), *turns(1)], answer="Answer 1: it is on its way.")
+        asked = [said("system", PAD), *turns(2)]
+        app.call(asked, answer="Answer 2: it is on its way.")
+        for n in range(siblings):
+            app.call([*asked[:-1], said("user", f"Or is it lost, after {n} days?")], answer="No.")
+        app.call([said("system", f"{PAD} Be kind."), *turns(3)])
+        last = analysed(app.spans).readings[-1]
+        return last.cause, last.wasted
+
+    alone = lost(0)
+
+    assert alone[1] > 1024
+    assert lost(1) == lost(2) == alone
 
 
 def test_another_order_of_required_names_says_nothing_else() -> None:
@@ -882,6 +964,20 @@ def test_agents_share_what_concerns_no_place_and_other_fixes_stay_apart() -> Non
     merged, _ = gather([(f, reading(f.calls[0], agent=f.calls[0])) for f in parts])
 
     assert [f.calls for f in merged] == [("a", "b"), ("c",)]
+
+
+def test_a_further_change_is_folded_by_its_own_place() -> None:
+    """A change of the system prompt, where the value that changes each time is the tool's in front of it."""
+    system = Break("system[0]", "system", "modified", 10, 100, 1, None, None)
+    at = Break("tools[0]", "tools", "modified", 20, 100, 0, None, None, system)
+    both = step(made(PAD, ["a"]), break_=at).reading
+    value = finding("a", kind="volatile_prefix", path="tools[0]")
+
+    merged, _ = gather([(value, both), (finding("a"), both)])
+
+    assert [(f.kind, f.path) for f in merged] == [
+        ("prefix_changed", "system[0]"), ("volatile_prefix", "tools[0]")
+    ]  # fmt: skip
 
 
 def test_the_worst_come_first_then_the_dearest() -> None:

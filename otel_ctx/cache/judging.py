@@ -16,7 +16,7 @@ from otel_ctx.cache.facts import facts_of, too_short, unseen_in_front
 from otel_ctx.cache.marks import marked_once, marks_of
 from otel_ctx.cache.outcome import best_split, outcome_of, reported_split
 from otel_ctx.cache.reach import behind_marker, expected_of, of_old, predict
-from otel_ctx.cache.resent import cleared
+from otel_ctx.cache.resent import NOTHING, cleared
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.slack import slack
 from otel_ctx.cache.store import Entry
@@ -35,7 +35,8 @@ def judge(
     both = run.seen and before is not None
     length = len(before) if before is not None else 0
     common = past.common(old, at) if past is not None and at is not None and both and follows else None
-    again = past.again(old, run.call, at) if past is not None and common is not None else 0
+    resent = past.again(old, run.call, at) if past is not None and common is not None else NOTHING
+    again = resent.tokens
     edited = both and follows and at is None and past is not None and run.total < past.total
     most = before.removable if edited and before is not None else None
     kept = run.walk(previous, shared)
@@ -105,6 +106,9 @@ def judge(
     elif lost and not behind and predicted is not None and both and not run.cleared and _whole(run, old):
         behind = min(lost, missed_beside(judged, at, predicted.read, floor, run.mech.style))
         aside = "provider_side_miss" if behind else ""
+    further = 0
+    if lost and at is not None and at.then is not None and common is not None and not judged.barrier:
+        further = min(lost, expected - max(floor, common + resent.between)) - behind
     otherwise = _otherwise(run, judged, both, old, at, common)
     if lost and run.path is not None and otherwise == "server_side_rewrite_suspected" and not run.dropped:
         run.path.rewrite(run.path.nearest(floor))
@@ -113,7 +117,7 @@ def judge(
     return Access(
         predicted=predicted,
         reported=reported_split(usage, run.total),
-        optimal=best_split(run.mech, run.total, max(expected, floor)),
+        optimal=best_split(run.mech, run.total, max(expected, floor, predicted.read if predicted else 0)),
         outcome=outcome_of(run.mech, usage, run.total, expected, spare),
         expected=expected,
         actual=actual,
@@ -127,6 +131,7 @@ def judge(
         note=judged.note,
         behind=behind,
         behind_cause=aside,
+        further=max(0, further),
         minimum=run.mech.minimum,
         in_use=in_use,
     )

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from otel_ctx.cache.caches import Caches
+from otel_ctx.cache.marks import marks_of
 from otel_ctx.cache.mechanism import Lifetime
 from otel_ctx.cache.past import Past
 from otel_ctx.cache.path import Path
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.shelf import WALK
 from otel_ctx.cache.store import Entry
+from otel_ctx.model import Call, Tokens
 
 _MOST_ENDS = 16  # agents that run under one name
 
 
 def left(run: Run) -> Past:
-    call, path, past, places = run.call, run.path, run.past, run.marks.places
-    marker, place = run.marks.end, places[-1][0] if places else 0
+    call, path, places = run.call, run.path, run.marks.places
     ready = call.first_token_unix_nano or call.end_unix_nano
     run.caches.learned.saw(call.usage, call.service, run.scope, run.family, run.mech)
     ttl = places[-1][1] if places else None
     lifetime = _lifetime(run, ttl)
+    if call.status == "ok" and path is not None and not run.marks.none and not run.marks.refused:
+        _write(run, path, ready, lifetime)
+    return _past(run, ready, lifetime)
+
+
+def left_by(old: Call, sibling: Past, caches: Caches, tokens: Tokens) -> Past | None:
+    """What ``old`` left, where a call that ran beside it came later: their prompts begin alike. None: it cannot be told."""
+    if sibling.path is None or old.usage.input is None:
+        return None
+    now, path = caches.now, sibling.path.packed().opened()
+    run = Run(caches, old, old.usage.input, tokens, replace(sibling, path=path))
+    caches.now = now
+    run.walk(None, 0)
+    if run.path is None or run.shelf is None:
+        return None  # its prompt was not seen
+    run.marks = marks_of(run.mech, old.usage, run.total, run.visible, run.path, sibling.ttl)
+    place, ttl = run.marks.places[-1] if run.marks.places else (len(run.path), None)
+    run.entry = run.shelf.at(place)
+    return _past(run, old.first_token_unix_nano or old.end_unix_nano, _lifetime(run, ttl))
+
+
+def _past(run: Run, ready: int, lifetime: Lifetime) -> Past:
+    path, past, places = run.path, run.past, run.marks.places
+    ttl = places[-1][1] if places else None
+    marker, place, entry = run.marks.end, places[-1][0] if places else 0, run.entry
     if run.marks.none and run.shelf is not None and path is not None:
         place = run.shelf.before(len(path))
-        marker, run.entry = (path.ends[place], run.shelf.at(place)) if place else (0, None)
-    elif call.status == "ok" and path is not None and not run.marks.refused:
-        _write(run, path, ready, lifetime)
+        marker, entry = (path.ends[place], run.shelf.at(place)) if place else (0, None)
     return Past(
-        call_id=call.id,
+        call_id=run.call.id,
         scope=run.scope,
         total=run.total,
-        entry=run.entry or Entry(run.total, run.now, ready, lifetime.least, lifetime.most),
+        entry=entry or Entry(run.total, run.now, ready, lifetime.least, lifetime.most),
         path=path,
         settings=run.settings,
         images=run.images,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from otel_ctx.cache.path import PackedPath, Path
-from otel_ctx.cache.resent import resent
+from otel_ctx.cache.resent import NOTHING, Resent, common_part, resent
 from otel_ctx.cache.settings import Settings
 from otel_ctx.cache.store import Entry
 from otel_ctx.frozen import frozen
@@ -54,14 +54,10 @@ class Past:
         path = self.path
         if at is None or path is None or old is None or self.call_id != old.id:
             return None
-        i = min(at.index, len(path))
-        end = path.ends[i]
-        if i < len(path) and at.before is not None and at.char_offset and at.before.bytes:
-            end += round((path.ends[i + 1] - end) * min(1.0, at.char_offset / at.before.bytes))
-        return end
+        return path.ends[min(at.index, len(path))] + common_part(at, path)
 
-    def again(self, old: Call | None, call: Call, at: Break | None) -> int:
-        """Tokens behind the break that ``call`` sent once more."""
+    def again(self, old: Call | None, call: Call, at: Break | None) -> Resent:
+        """Behind the break."""
         if old is None or at is None or self.path is None:
-            return 0
+            return NOTHING
         return resent(old.prompt, call.prompt, self.path, self.total, at)

@@ -92,12 +92,14 @@ def predict(
     path, shelf, mech = run.path, run.shelf, run.mech
     if path is None or shelf is None or run.family is None:
         return None
-    if mech.style == "marked" and run.marks.asked is None:
-        return None
+    if mech.style == "marked" and not run.marks.asked:
+        return None if run.marks.asked is None else CacheTokens(0, 0, run.total)
     if follows and at is None and kept < path.head and run.call.completeness.lost & {"tools", "system"}:
         return None  # a section that was cut is another one each time
     if mech.style in ("marked", "endings"):
         read = shelf.from_marks(run.marks, may)
+        if run.cleared and at is None and run.past is not None:  # the entry holds what was taken out, too
+            read = min(read, run.past.total - run.cleared)
         end = run.total if mech.style == "endings" else min(run.marks.end or 0, run.total)
         end = max(end, read) if end >= mech.minimum else read
         return CacheTokens(read, end - read, run.total - end)

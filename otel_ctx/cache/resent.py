@@ -3,53 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from otel_ctx.cache.path import Path
-from otel_ctx.model import Break, Prompt, Segment
+from otel_ctx.model import Break, Prompt, Segment, replaced
 
 _SURE = 0.5  # of what is new: a prompt that is smaller by less may only have been counted wrong
 _LEAST = 128
 _NEARER = 1.5  # what was new is counted with another tokenizer, what is dropped in the provider's own tokens
 
 
-def stays(at: Break, gone: Sequence[Segment], rest: Sequence[Segment]) -> bool:
-    """Does the changed piece stand in the place of the old one? What follows it is the same then, or nothing did."""
-    before, after = at.before, at.after
-    if at.change != "modified" or before is None or after is None or before.kind != after.kind:
-        return False
-    if len(gone) < 2 or len(rest) < 2:
-        return len(gone) < 2
-    return gone[1].digest == rest[1].digest
+class Resent(NamedTuple):
+    """Tokens behind a break that were sent once more. ``between``: those of them in front of the next change."""
+
+    tokens: int = 0
+    between: int = 0
 
 
-def resent(old: Prompt, new: Prompt, path: Path, total: int, at: Break) -> int:
-    """Tokens behind the break that had been sent and were sent again, the changed piece with them. ``path`` and ``total``
-    are the old prompt's, with its places in the provider's tokens."""
+NOTHING = Resent()
+
+
+def resent(old: Prompt, new: Prompt, path: Path, total: int, at: Break) -> Resent:
+    """What had been sent behind the break and was sent again, changed pieces at their place with it: it would have been read
+    had none of them changed. ``path`` and ``total`` are the old prompt's, with its places in the provider's tokens."""
     gone, rest = old.since(at.index), new.since(at.index)
-    again = {s.digest for s in rest}
     ends, start = path.ends, at.index
     if len(ends) != start + len(gone) + 1:
-        return 0  # the path of another prompt
-    if start < len(path) and at.before is not None and at.char_offset and at.before.bytes:
-        said = (ends[start + 1] - ends[start]) * min(1.0, at.char_offset / at.before.bytes)
-    else:
-        said = 0.0
-    kept = stays(at, gone, rest)
-    if all(s.digest in again or (kept and s is at.before) for s in gone):
-        return total - ends[start] - round(said) - (_shrunk(at, ends[start + 1] - ends[start]) if kept else 0)
-    size = sum(ends[start + i + 1] - ends[start + i] for i, s in enumerate(gone) if s.digest in again)
-    if kept:
-        own = ends[start + 1] - ends[start]
-        size += max(0, own - _shrunk(at, own) - round(said))
-    return size
+        return NOTHING  # the path of another prompt
+    again, changed = {s.digest for s in rest}, replaced(gone, rest)
+    sizes = [
+        _still(own, s, rest[changed[i]]) if i in changed else own if s.digest in again else 0
+        for i, (s, own) in enumerate(zip(gone, _sizes(ends, start), strict=True))
+    ]
+    if sizes and sizes[0]:
+        sizes[0] = max(0, sizes[0] - common_part(at, path))
+    tokens = min(sum(sizes), total - ends[start])
+    if at.then is None:
+        return Resent(tokens, tokens)
+    return Resent(tokens, sum(sizes[: at.then.index - start]) + common_part(at.then, path))
 
 
-def _shrunk(at: Break, size: int) -> int:
-    """Tokens by which the changed piece is smaller than it was, of ``size``."""
-    before, after = at.before, at.after
-    if before is None or after is None or not before.tokens or after.tokens is None:
+def common_part(at: Break, path: Path) -> int:
+    """Tokens of the piece at the break in front of where it differs."""
+    if at.index >= len(path) or at.before is None or not at.char_offset or not at.before.bytes:
         return 0
-    return round(size * max(0.0, 1 - after.tokens / before.tokens))
+    size = path.ends[at.index + 1] - path.ends[at.index]
+    return round(size * min(1.0, at.char_offset / at.before.bytes))
+
+
+def _sizes(ends: Sequence[int], start: int) -> list[int]:
+    return [ends[i + 1] - ends[i] for i in range(start, len(ends) - 1)]
+
+
+def _still(size: int, before: Segment, after: Segment) -> int:
+    """Tokens of a changed piece that may be smaller than it was, of ``size``."""
+    if not before.tokens or after.tokens is None:
+        return size
+    return size - round(size * max(0.0, 1 - after.tokens / before.tokens))
 
 
 def cleared(

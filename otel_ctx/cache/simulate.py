@@ -7,7 +7,7 @@ from collections import OrderedDict
 from otel_ctx.cache.caches import Caches, may_be_one
 from otel_ctx.cache.confirmed import confirm
 from otel_ctx.cache.judging import in_the_dark, judge
-from otel_ctx.cache.leave import left
+from otel_ctx.cache.leave import left, left_by
 from otel_ctx.cache.past import Past
 from otel_ctx.cache.run import Run
 from otel_ctx.model import Access, Break, Call, Relation, Tokens
@@ -56,6 +56,8 @@ class Simulator:
         place = conversation, call.agent
         known = self._pasts.pop(place, None) or self._past_behind(place)
         past = known.opened() if known is not None and self._packs else known
+        if at is not None and old is not None and past is not None and past.call_id != old.id:
+            past = left_by(old, past, self.caches, tokens) or past  # calls that ran beside it came later
         run = Run(self.caches, call, total, tokens, past)
         same_model = past is None or may_be_one(past.scope, run.scope)
         access = confirm(judge(run, relation, previous, old, shared, at), call.diagnosis, total, same_model)

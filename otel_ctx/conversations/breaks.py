@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from dataclasses import replace
 
-from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Segment, grown, told_otherwise
+from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Segment, grown, replaced, told_otherwise
 from otel_ctx.parts.texts import common_prefix
 
 _BLOCK = 128  # tokens: what caches round down to
@@ -73,8 +74,8 @@ def find_break(old: Call, new: Call, text: Callable[[str], str | None]) -> Break
             continue
         same = _lcp(a, b)
         if (same < len(a) or len(b) > len(a)) and not (name == "tools" and told_otherwise(old, new)):
-            following = tuple(a[same:]), tuple(b[same:])
-            return _break(old, index + same, list(following[0]), list(following[1]), text)
+            at = _break(old, index + same, list(a[same:]), list(b[same:]), text)
+            return replace(at, then=_then(old, at, was, now, lost, text))
         index += len(a)
     if lost & {"head", "messages"}:
         return None
@@ -105,12 +106,43 @@ def _break(
         change = "reordered"
     else:
         change = "modified"
-        x, y = text(before.digest), text(after.digest)
-        if x is not None and y is not None and before.kind == after.kind and before.kind not in _MEDIA:
-            offset = common_prefix(x, y)
+        offset = _offset(before, after, text)
     at = after or before
     assert at is not None
     return Break(at.path, at.kind, change, _tokens_after(old.prompt, index), offset, index, before, after)  # type: ignore[arg-type]
+
+
+def _then(
+    old: Call, at: Break, was: Prompt, now: Prompt, lost: Set[str], text: Callable[[str], str | None]
+) -> Break | None:
+    """Of prompts that part in tools or system prompt: what else stands changed at its place, behind the tools. There the first
+    change would have been alone had all the tools been kept."""
+    ahead = len(was.tools)
+    skipped = len(was.system) if "system" in lost else max(0, at.index - ahead)
+    messages = not lost & {"head", "messages"} and not _goes_on(was.messages, now.messages)
+    gone, rest = (
+        [*(() if "system" in lost else p.system[skipped:]), *(p.messages if messages else ())]
+        for p in (was, now)
+    )
+    for i, j in sorted(replaced(gone, rest).items()):
+        before, after = gone[i], rest[j]
+        if before is not at.before:
+            index = ahead + skipped + i
+            offset, tokens = _offset(before, after, text), _tokens_after(old.prompt, index)
+            return Break(after.path, after.kind, "modified", tokens, offset, index, before, after)
+    return None
+
+
+def _goes_on(old: Chain, new: Chain) -> bool:
+    return _shared_chain(old, new) >= old.length
+
+
+def _offset(before: Segment, after: Segment, text: Callable[[str], str | None]) -> int | None:
+    """Characters that two texts have in common at their beginnings."""
+    x, y = text(before.digest), text(after.digest)
+    if x is None or y is None or before.kind != after.kind or before.kind in _MEDIA:
+        return None
+    return common_prefix(x, y)
 
 
 def _tokens_after(prompt: Prompt, index: int) -> int:

@@ -254,7 +254,9 @@ class Judge:
             thread.usages_to = reading.turn
             del thread.usages[: -self._settings.limits.turns]
         if reading.break_ is not None:
-            thread.breaks = (*thread.breaks, reading.break_)[-_BREAKS_KEPT:]
+            then = reading.break_.then
+            own = (reading.break_,) if then is None else (reading.break_, then)
+            thread.breaks = (*thread.breaks, *own)[-_BREAKS_KEPT:]
         if usage is not None or thread.context is None:
             thread.context = reading.context
         thread.gaps += reading.gap

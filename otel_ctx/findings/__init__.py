@@ -1,8 +1,8 @@
 """Named, located problems, each with its cost and its fix.
 
 A finding is one function that looks at one ``Step`` and one line here. What broke a prompt is told once: ``CAUSES`` are
-asked in their order, the most specific first, and the first that speaks is heard. What no text could have helped is told
-beside it, and takes the loss; what remains is asked last.
+asked in their order, the most specific first, and the first that speaks is heard; of a further change, ``FURTHER`` are. What
+no text could have helped is told beside it, and takes the loss; what remains is asked last.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ CAUSES: tuple[Check, ...] = (
     tools.tools_changed,
     prefix.prefix_changed,
 )
+FURTHER: tuple[Check, ...] = (compared.doubtful, prefix.volatile_prefix, prefix.prefix_changed)
 
 
 def cause(step: Step) -> Iterator[Finding | NotChecked]:
@@ -47,7 +48,9 @@ def cause(step: Step) -> Iterator[Finding | NotChecked]:
     for check in CAUSES if broken else ():
         said = tuple(check(step))
         if said:
-            yield from (costless(step, s) if isinstance(s, Finding) else s for s in said)
+            further = tuple(_further(step, said[0])) if check is not compaction.compaction else ()
+            found = (*(_without(f, further) for f in said), *further)
+            yield from (costless(step, f) if isinstance(f, Finding) else f for f in found)
             named = any(isinstance(s, Finding) for s in said)
             if check is compaction.compaction and compaction.in_the_head(step):
                 yield from _beside(step, said)
@@ -62,6 +65,24 @@ def _beside(step: Step, said: Sequence[Finding | NotChecked]) -> Iterator[Findin
     kept = sum(f.tokens for f in said if isinstance(f, Finding))
     for found in next((found for found in rest if found), ()):
         yield replace(found, tokens=max(0, found.tokens - kept)) if isinstance(found, Finding) else found
+
+
+def _further(step: Step, first: Finding | NotChecked) -> Iterator[Finding]:
+    """What changed behind the first break, too: it lost what mending the first alone would not bring back."""
+    at, access = step.reading.break_, step.reading.access
+    if at is None or at.then is None or access is None or not isinstance(first, Finding):
+        return
+    own = access._replace(lost=access.further, behind=0)
+    behind = replace(step, reading=step.reading._replace(break_=at.then, access=own))
+    said = next((found for check in FURTHER if (found := tuple(check(behind)))), ())
+    yield from (f for f in said if isinstance(f, Finding))
+
+
+def _without(found: Finding | NotChecked, further: Sequence[Finding]) -> Finding | NotChecked:
+    """Less what ``further`` lost of it."""
+    if not further or not isinstance(found, Finding):
+        return found
+    return replace(found, tokens=max(0, found.tokens - sum(f.tokens for f in further)))
 
 
 def _confirmed(step: Step) -> Iterator[Finding]:

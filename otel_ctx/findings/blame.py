@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from otel_ctx.findings.step import Step
@@ -21,39 +21,56 @@ _OF_KIND = {
 """Finding kinds that say what became of the text, and the cause that each stands for."""
 
 
-class Blame(NamedTuple):
-    """``tokens``: all that were lost; ``behind``: the cause of those behind the last marker, or of what was lost beside a
-    compaction, and how many these are."""
+class Share(NamedTuple):
+    """What one cause lost of the tokens."""
 
     cause: str
     tokens: int
     evidence: Evidence
-    behind: tuple[str, int] = ("", 0)
+
+
+class Blame(NamedTuple):
+    """``tokens``: all that were lost; ``beside``: what other causes than the first one lost of them."""
+
+    cause: str
+    tokens: int
+    evidence: Evidence
+    beside: tuple[Share, ...] = ()
 
     @property
     def losses(self) -> tuple[tuple[str, int], ...]:
         """(cause, tokens): each lost token once."""
         if not self.tokens:
             return ()
-        own = (self.cause, self.tokens - self.behind[1])
-        return tuple(share for share in (own, self.behind) if share[0] and share[1])
+        own = self.cause, self.tokens - sum(s.tokens for s in self.beside)
+        return tuple(share for share in (own, *(s[:2] for s in self.beside)) if share[0] and share[1])
 
 
 NOTHING = Blame("", 0, "unknown")
 
 
 def blame(step: Step, findings: Sequence[Finding]) -> Blame:
-    access = step.reading.access
     of_text = [f for f in findings if f.kind in _OF_KIND]
     whole = _whole(step, of_text[0] if of_text else None)
-    head = next((f for f in of_text if f.kind != "compaction"), None) if whole.cause == "compaction" else None
-    if head is not None and whole.tokens:
-        return whole._replace(behind=(_OF_KIND[head.kind], min(head.tokens, whole.tokens)))
-    if access is None or not access.behind or not whole.tokens or whole.cause == access.behind_cause:
-        return whole
-    if access.behind >= whole.tokens:
-        return Blame(access.behind_cause, whole.tokens, access.aside)
-    return whole._replace(behind=(access.behind_cause, access.behind))
+    left, beside = whole.tokens, list[Share]()
+    for cause, tokens, evidence in _others(step, of_text[1:]):
+        if cause and cause != whole.cause and min(tokens, left):
+            beside.append(Share(cause, min(tokens, left), evidence))
+            left -= beside[-1].tokens
+    if left or not beside:
+        return whole._replace(beside=tuple(beside))
+    return Blame(
+        beside[0].cause, whole.tokens, beside[0].evidence, tuple(beside[1:])
+    )  # nothing is the first one's
+
+
+def _others(step: Step, of_text: Sequence[Finding]) -> Iterator[Share]:
+    """Beside the first cause: other changes of the text, then what stood behind the last marker or unseen."""
+    access = step.reading.access
+    for f in of_text:
+        yield Share(_OF_KIND[f.kind], f.tokens, f.evidence)
+    if access is not None:
+        yield Share(access.behind_cause, access.behind, access.aside)
 
 
 def _whole(step: Step, text: Finding | None) -> Blame:

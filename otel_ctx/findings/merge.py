@@ -82,8 +82,10 @@ def _walked(groups: Mapping[_Key, list[Finding]]) -> dict[_Key, list[Finding]]:
     return told
 
 
-def _place(reading: Reading) -> tuple[_Place, int | None]:
+def _place(f: Finding, reading: Reading) -> tuple[_Place, int | None]:
     at = reading.break_
+    if at is not None and at.path != f.path:
+        at = at.then
     path, offset = (at.path, at.char_offset) if at is not None and at.change == "modified" else ("", None)
     return (reading.call.service, reading.call.agent, path), offset
 
@@ -94,7 +96,7 @@ def _volatile_places(
     places: dict[_Place, list[tuple[int, _Key]]] = defaultdict(list)
     for said, reading in found:
         if isinstance(said, Finding) and said.kind == "volatile_prefix":
-            place, offset = _place(reading)
+            place, offset = _place(said, reading)
             if offset is not None:
                 places[place].append((offset, _key(said, reading)))
     return places
@@ -103,7 +105,7 @@ def _volatile_places(
 def _folded(f: Finding, reading: Reading, volatile: dict[_Place, list[tuple[int, _Key]]]) -> _Key | None:
     if f.kind not in _ONE_TEXT:
         return None
-    place, offset = _place(reading)
+    place, offset = _place(f, reading)
     if offset is None:
         return None
     return next((key for known, key in volatile.get(place, ()) if abs(known - offset) <= _DRIFT), None)

@@ -6,7 +6,7 @@ The modules go one way: values, then what arrives and what is read of it, prompt
 
 from otel_ctx.model.analysis import Analysis, Conversation, Library, Withheld
 from otel_ctx.model.call import Call, Completeness, SpanRef, Usage, told_otherwise
-from otel_ctx.model.prompt import EMPTY_CHAIN, KIND_INDEX, ZERO, Chain, Prompt, Segment, grown
+from otel_ctx.model.prompt import EMPTY_CHAIN, KIND_INDEX, ZERO, Chain, Prompt, Segment, grown, replaced
 from otel_ctx.model.reading import (
     Access,
     Break,
@@ -94,5 +94,6 @@ __all__ = [
     "UsageClaim",
     "Withheld",
     "grown",
+    "replaced",
     "told_otherwise",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import field
 from hashlib import blake2b
+from itertools import takewhile
 from typing import NamedTuple
 
 from otel_ctx.frozen import frozen
@@ -187,3 +189,43 @@ class Prompt:
         if not self.messages.marked:
             return own
         return own + tuple((i + len(head), marker) for i, marker in self.messages.marked)
+
+
+def replaced(gone: Sequence[Segment], rest: Sequence[Segment]) -> dict[int, int]:
+    """Which pieces of ``gone`` stand changed at their place in ``rest``: index -> index. Both are what two prompts send from
+    where they part on.
+
+    A tool's place is its name, that of any other piece what it stands in front of. Messages are left out and summed up, too:
+    of them a piece counts only where it stands alone between those that stayed, or is all that is gone."""
+    was, now = {s.digest for s in gone}, {s.digest for s in rest}
+    if len(gone) == 1:
+        same = bool(rest) and gone[0].digest not in now and rest[0].digest not in was
+        return {0: 0} if same and gone[0].kind == rest[0].kind else {}
+    old, new = _unshared(gone, now), _unshared(rest, was)
+    return {
+        i: j
+        for place, pieces in old.items()
+        if len(pieces) == len(new.get(place, ())) and (place[0] != "messages" or len(pieces) == 1)
+        for i, j in zip(pieces, new[place], strict=True)
+        if gone[i].kind == rest[j].kind
+    }
+
+
+def _unshared(segments: Sequence[Segment], others: Set[str]) -> dict[tuple[str, str], list[int]]:
+    """The indexes of those that are not among ``others``, by their places, from the last to the first."""
+    head = sum(1 for _ in takewhile(lambda s: s.kind in ("tools", "system"), segments))
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    following = ""  # digest of the next one that is shared
+    for i in range(len(segments) - 1, -1, -1):
+        s = segments[i]
+        if i == head - 1:
+            following = ""
+        if s.digest in others:
+            following = s.digest
+        elif s.kind == "tools":
+            places["tools", s.name].append(i)
+        elif i < head:
+            places["system", following].append(i)
+        elif following:
+            places["messages", following].append(i)
+    return places

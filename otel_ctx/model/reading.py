@@ -42,7 +42,8 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first segment at which a call stops agreeing with the call that it continues."""
+    """The first segment at which a call stops agreeing with the call that it continues. ``then``: the next one that stands
+    changed at its place, behind the tools."""
 
     path: str
     kind: Kind
@@ -52,6 +53,7 @@ class Break:
     index: int  # in the list of segments
     before: Segment | None
     after: Segment | None
+    then: Break | None = None
 
 
 class CacheTokens(NamedTuple):
@@ -87,6 +89,7 @@ class Access(NamedTuple):
     note: str = ""  # what the cause rests on, in words, without prompt text
     behind: int = 0  # of ``lost``: tokens behind the last marker of the call before, or in front of the break and unseen
     behind_cause: str = ""
+    further: int = 0  # of ``lost`` and not ``behind``: tokens that the next change behind the break would have lost alone
     minimum: int = 0  # tokens of a prompt below which its rule keeps nothing
     in_use: bool = True  # False: something would have been lost if any cache were known to be in use
 

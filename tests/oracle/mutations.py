@@ -258,6 +258,32 @@ def _tool_edited(session: Session, rng: Random, maker: Maker) -> Case:
     return _case(spans, session, "tools_changed")
 
 
+@_mutation("tools_and_system")
+def _tools_and_system(session: Session, rng: Random, maker: Maker) -> Case:
+    """Both at once: tools in another order or one more of them, and a clock in the system prompt or a change of it."""
+    at, block, tools = _place(session, rng), _system(session, rng), _tools(session)
+    often = rng.random() < 0.5
+    adds, new = not often and rng.random() < 0.5, maker.tool("added_tool")
+    orders = {t: rng.sample(tools, len(tools)) for t in range(len(_main(session)))}
+    if not adds and orders[at] == tools:
+        raise Unfit
+    say = _volatile("time") if often else lambda turn, call, rng: "From now on answer in one sentence."
+    place, cut = rng.choice(("start", "middle", "end")), rng.getrandbits(32)
+
+    def blocks(call: Call) -> tuple[Block, ...]:
+        if call.turn < at:
+            return call.blocks
+        own = (*tools, new) if adds else orders[call.turn if often else at]
+        text = _insert(block.text, say(call.turn, call, rng), Random(cut), place)
+        return (*own, *(b for b in _swap(call, block.uid, text) if b.section != "tools"))
+
+    return _case(
+        _blocks(session, blocks),
+        session,
+        *("tools_changed" if adds else "tools_reordered", "volatile_prefix", "prefix_changed"),
+    )
+
+
 @_mutation("moved_reminder")
 def _moved_reminder(session: Session, rng: Random, maker: Maker) -> Case:
     """A reminder that stood in the first message stands in the newest one from some call on."""
