@@ -219,11 +219,10 @@ def _unused(analysis: Analysis, windows: Mapping[str, int], models: Mapping[str,
     """What --limit and --model say of models that are not there: a slip of the pen, mostly."""
     if not (windows or models) or not analysis.readings:
         return
-    from otel_ctx.context import Limits, known_model
     from otel_ctx.rules import load
 
     used = dict.fromkeys(r.call.model for r in analysis.readings if r.call.model)
-    real = {known_model(model, Limits(models=models)) for model in used}
+    real = set(map(load().standing_for(models).known, used))
     more = f" and {len(used) - _NAMED:,} more" if len(used) > _NAMED else ""
     there = f"there are: {', '.join(list(used)[:_NAMED])}{more}" if used else "no call names its model"
     for option, patterns, known in (("--limit", windows, {*used, *real}), ("--model", models, {*used})):

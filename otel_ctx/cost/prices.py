@@ -42,7 +42,7 @@ def _price_of(call: Call, rules: Rules) -> tuple[Price | None, Literal["table", 
         return price, "maker" if price.elsewhere else "table"
     provider = rules.provider_of(platform, call.model)
     day = call.start_unix_nano // (86_400 * _SECOND)
-    found = _package_price(normalise_model_id(call.model), provider, day)
+    found = _package_price(normalise_model_id(rules.known(call.model)), provider, day)
     return _completed(found, rules.model(call.model, platform)) if found is not None else None, "package"
 
 

@@ -12,7 +12,7 @@ from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.views.listing import Entry, listing
 from otel_ctx.outputs.views.names import held_back
 from otel_ctx.outputs.views.summary import only_predicted
-from otel_ctx.outputs.views.totals import totals
+from otel_ctx.outputs.views.totals import cost_words, totals
 from otel_ctx.outputs.views.words import many, percent
 
 _CONVERSATIONS = 10
@@ -56,7 +56,7 @@ def _head(analysis: Analysis, inputs: Inputs) -> Iterator[str]:
         facts.append(f"**{waste['tokens']:,} tokens billed again**{lost}{predicted}")
     if cost["usd"] is not None:
         low, high = _usd(cost["usd_low"]), _usd(cost["usd_high"])
-        facts.append(f"{high if low == high else f'{low} to {high}'} at list price")
+        facts.append(cost_words(analysis.readings, high if low == high else f"{low} to {high}"))
     yield ""
     yield " · ".join(facts)
     if inputs.skipped:
