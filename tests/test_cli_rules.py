@@ -125,6 +125,25 @@ def test_a_baseline_passes_what_was_accepted(tmp_path: Path) -> None:
     assert otelctx(*gate, "--baseline", str(accepted)).exit_code == 1
 
 
+def test_a_baseline_names_what_it_accepts_and_accepts_nothing_of_others(tmp_path: Path) -> None:
+    """The same finding of another service, agent or provider is another one."""
+    accepted = tmp_path / "accepted.json"
+    gate = ("analyze", str(DEMO), "--fail-on", "error")
+    otelctx(*gate, "--json", str(accepted))
+
+    passed = otelctx(*gate, "--baseline", str(accepted))
+    assert "--baseline accepts volatile_prefix" in passed.stderr
+
+    for field in ("service", "agent", "provider"):
+        report = json.loads(accepted.read_bytes())
+        for call in report["calls"]:
+            call[field] = "another"
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(report))
+        result = otelctx(*gate, "--baseline", str(other))
+        assert (result.exit_code, "accepts" in result.stderr) == (1, False)
+
+
 @pytest.mark.parametrize("content", [None, "{}", "no json"])
 def test_a_baseline_that_is_none_is_told(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
