@@ -498,7 +498,9 @@ def test_a_pass_tells_what_was_ignored_for_it(repo: Path) -> None:
         check("tests/spans/broken.jsonl.gz", "--stable-prefix", "--no-dead-schemas", "--no-config", *ignored, cwd=repo)
         .stdout.split()
     )  # fmt: skip
-    assert "PASS stable-prefix but for 7 breaks that are ignored (volatile_prefix), every prompt goes on" in told
+    assert (
+        "PASS stable-prefix but for 7 breaks that are ignored (volatile_prefix), every prompt goes on" in told
+    )
     assert "PASS no-dead-schemas but for what is ignored (dead_tool_schema), every tool" in told
 
 

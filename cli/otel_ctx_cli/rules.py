@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from otel_ctx_cli.reading import rules_option, rules_text
+from otel_ctx_cli.reading import one_of, rules_option, rules_text
 from otel_ctx_cli.terminal import write
 from otel_ctx_cli.version import version_option
 
@@ -31,7 +32,8 @@ def command(model: str | None, platform: str, rules_path: str | None, as_json: b
     """What applies to MODEL: how its prompt cache works, its window and its list price; each value with its status, date
     and source. Without MODEL: all families.
 
-    A file of your own has the same tables; its rows replace those of the same id and come before the others:
+    A file of your own has the same tables (docs/own-rules.md); its rows replace those of the same id and come before the
+    others:
 
     \b
       [sources.mine]
@@ -49,6 +51,8 @@ def command(model: str | None, platform: str, rules_path: str | None, as_json: b
     from otel_ctx.rules import load
 
     rules = load(rules_text(rules_path))
+    if platform and not rules.platform_of(platform):
+        one_of(platform, sorted(rules.platforms), "--platform")
     if model is None:
         _families(rules, as_json)
         return
@@ -79,12 +83,13 @@ def _json(value: Any) -> None:
 
 
 def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
-    from otel_ctx_cli.terminal import print_lines
+    from otel_ctx.cost.prices import package_price
+    from otel_ctx_cli.terminal import print_lines, width
 
     family, window, price = (
         rules.model(model, platform),
         rules.window(model, platform),
-        rules.price(model, platform),
+        rules.price(model, platform) or package_price(model, platform, time.time_ns(), rules),
     )
     if family is None and window is None and price is None:
         raise click.UsageError(
@@ -93,7 +98,8 @@ def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
     if as_json:
         _json(_plain(rules, model, platform, family, window, price))
     else:
-        print_lines(_lines(rules, model, platform, family, window, price))
+        lines = _lines(rules, model, platform, family, window, price)
+        print_lines(folded for line in lines for folded in _folded(line, width()))
 
 
 def _plain(
@@ -116,6 +122,7 @@ def _plain(
             "tier": dict(price.tier),
             "status": price.status,
             "date": price.date,
+            "sources": _sources(rules, price),
         }
         if price
         else None,
@@ -145,11 +152,46 @@ def _lines(
     if window is not None:
         yield row("window", f"{_words(window.value)} tokens", _origin(rules, window))
     if price is None:
-        yield row("price", "not known: no cost is given")
+        yield row(
+            "price",
+            "not known: no cost is given. More are in the extra prices; or write a [[price]] row of your own",
+        )
         return
-    yield row("price, USD per million tokens", _words(price.usd), f"({price.status}, {price.date})")
+    yield row("price, USD per million tokens", _words(price.usd), _price_origin(rules, price))
     if price.above is not None:
         yield row(f"  above {price.above:,} input tokens", _words(price.tier))
+
+
+def _folded(one: Line, width: int) -> Iterator[Line]:
+    """A row on as many lines as it takes: what stands behind its name stays there."""
+    from otel_ctx.outputs.text.layout import Run, cells, line, wrap
+
+    name, *rest = one
+    if sum(cells(run.text) for run in one) <= width or len(name.text) < _NAME:
+        yield one
+        return
+    room = max(width - cells(name.text), 20)
+    parts = [(part, run.style) for run in rest for part in wrap(run.text.strip(), room)]
+    for i, (part, style) in enumerate(parts):
+        yield line(name if not i else " " * cells(name.text), Run(part, style))
+
+
+_PACKAGE = "package"
+
+
+def _sources(rules: Rules, price: Price) -> list[str]:
+    """Ids of sources; of a price that is in no table, where it is from."""
+    rows = (row["source"] for row in rules.rows("price") if row["id"] == price.id)
+    return list(next(rows, [_PACKAGE]))
+
+
+def _price_origin(rules: Rules, price: Price) -> str:
+    titles = [
+        rules.sources[s].title if s in rules.sources else "the installed package genai-prices"
+        for s in _sources(rules, price)
+    ]
+    whose = "the maker's, " if price.elsewhere else ""
+    return f"({whose}{price.status}, {price.date}: {'; '.join(titles)})"
 
 
 def _words(value: Any) -> str:

@@ -40,9 +40,7 @@ def _price_of(call: Call, rules: Rules) -> tuple[Price | None, Literal["table", 
     price = _table_price(rules, call.model, platform)
     if price is not None:
         return price, "maker" if price.elsewhere else "table"
-    provider = rules.provider_of(platform, call.model)
-    day = call.start_unix_nano // (86_400 * _SECOND)
-    found = _package_price(normalise_model_id(rules.known(call.model)), provider, day)
+    found = package_price(call.model, platform, call.start_unix_nano, rules)
     return _completed(found, rules.model(call.model, platform)) if found is not None else None, "package"
 
 
@@ -89,6 +87,12 @@ _CLASSES = {
     "input": "input_mtok", "output": "output_mtok", "cache_read": "cache_read_mtok", "cache_write": "cache_write_mtok",
     "cache_write_1h": "cache_write_1h_mtok",
 }  # fmt: skip
+
+
+def package_price(model: str, platform: str, unix_nano: int, rules: Rules) -> Price | None:
+    """What the package has of a model at a time."""
+    name, provider = normalise_model_id(rules.known(model)), rules.provider_of(platform, model)
+    return _package_price(name, provider, unix_nano // (86_400 * _SECOND))
 
 
 @lru_cache(maxsize=512)
