@@ -249,9 +249,9 @@ def _behind(step: Step) -> str:
     if not step.engine:
         by_rule = provider in _BREAKPOINTS or platform in _BREAKPOINTS
     if by_rule and "bedrock" in (provider, platform):
-        return "Whatever changes must stand behind the last cachePoint: all that follows it is read again."
+        return "Whatever changes must stand behind the last cachePoint: all that follows it is billed again."
     if by_rule:
-        return "Whatever changes must stand behind the last cache_control breakpoint: all after it is read again."
+        return "Whatever changes must stand behind the last cache_control breakpoint: all after it is billed again."
     if provider:
-        return "This provider caches the longest unchanged beginning by itself: all after a change is read again."
-    return "Prompt caches hold an unchanged beginning only: all that follows a change is read again."
+        return "This provider caches the longest unchanged beginning by itself: all after a change is billed again."
+    return "Prompt caches hold an unchanged beginning only: all that follows a change is billed again."
