@@ -53,6 +53,10 @@ def test_explain_without_a_kind_lists_all() -> None:
     assert [k for k in KINDS if re.search(rf"^{k} ", otelctx("explain").output, re.M)] == list(KINDS)
 
 
+def test_a_cause_is_explained_as_its_finding() -> None:
+    assert otelctx("explain", "unknown").output == otelctx("explain", "unexplained_miss").output
+
+
 def test_an_unknown_kind_is_told() -> None:
     result = otelctx("explain", "nonsense")
 
