@@ -183,9 +183,9 @@ def test_a_turn_that_adds_far_more_than_the_others() -> None:
 
 def test_a_spike_names_the_part_that_is_most_of_it() -> None:
     app = App()
-    messages = [said("user", "Question 0.")]
+    messages = [said("user", LONG)]
     for i in range(6):
-        app.call(messages=messages, input_tokens=1000 + 200 * i if i < 5 else 12_000)
+        app.call(messages=messages, input_tokens=1160 + 20 * i if i < 5 else 12_700)
         more = LONG * 10 if i == 4 else ""
         messages = [
             *messages,

@@ -164,7 +164,8 @@ def _lines(
 
 def _folded(one: Line, width: int) -> Iterator[Line]:
     """A row on as many lines as it takes: what stands behind its name stays there."""
-    from otel_ctx.outputs.text.layout import Run, cells, line, wrap
+    from otel_ctx.outputs.escape import cells
+    from otel_ctx.outputs.text.layout import Run, line, wrap
 
     name, *rest = one
     if sum(cells(run.text) for run in one) <= width or len(name.text) < _NAME:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
+from typing import Any
 
 from otel_ctx.model import Call
 
@@ -38,8 +39,11 @@ class Marking:
 def table() -> tuple[Marking, ...]:
     """All rows, in the order in which they are tried."""
     rows = tomllib.loads(files(__package__).joinpath("marking.toml").read_text("utf-8"))["marking"]
-    listed = ({k: tuple(v) if isinstance(v, list) else v for k, v in row.items()} for row in rows)
-    return tuple(Marking(**row) for row in listed)
+    return tuple(Marking(**_row(row)) for row in rows)
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
 def marking_of(call: Call) -> Marking:
