@@ -29,8 +29,8 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user says of windows. ``windows``: model pattern (``*`` allowed) -> tokens. ``models``: the name of a
-    deployment, an inference profile or a self-hosted model -> the model that it is."""
+    """What the user says of windows. ``windows``: model pattern (``*`` allowed) -> tokens. ``models``: as
+    ``Rules.standing_for`` takes them."""
 
     windows: Mapping[str, int] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
@@ -41,24 +41,16 @@ class Limits:
     turns: int = 20  # turns that the growth is fitted over
 
 
-def known_model(model: str, limits: Limits) -> str:
-    """The model behind a deployment's name."""
-    for pattern, real in limits.models.items():
-        if fnmatchcase(model, pattern):
-            return real
-    return model
-
-
 def limit_of(call: Call, usage: int | None, rules: Rules, limits: Limits) -> tuple[int | None, str]:
     """The window in tokens and where that comes from: setting > attribute > rules > observed. A successful call that was
     larger than the table's window proves a larger one, whose size is then the next that the provider sells."""
-    real = known_model(call.model, limits)
+    real = rules.known(call.model)
     for pattern, tokens in limits.windows.items():
         if fnmatchcase(call.model, pattern) or fnmatchcase(real, pattern):
             return tokens, "setting"
     if call.limit:
         return call.limit, "attribute"
-    window = rules.window(real, call.platform)
+    window = rules.window(call.model, call.platform)
     if window is None or not window.value:
         return None, ""
     if usage is not None and usage > window.value and call.status == "ok":

@@ -492,6 +492,18 @@ def test_strictness_windows_and_ignored_kinds_of_the_table(repo: Path) -> None:
     assert (result.exit_code, other.exit_code) == (1, 0)
 
 
+def test_a_pass_tells_what_was_ignored_for_it(repo: Path) -> None:
+    ignored = ("--ignore", "volatile_prefix", "--ignore", "dead_tool_schema")
+    told = " ".join(
+        check("tests/spans/broken.jsonl.gz", "--stable-prefix", "--no-dead-schemas", "--no-config", *ignored, cwd=repo)
+        .stdout.split()
+    )  # fmt: skip
+    assert (
+        "PASS stable-prefix but for 7 breaks that are ignored (volatile_prefix), every prompt goes on" in told
+    )
+    assert "PASS no-dead-schemas but for what is ignored (dead_tool_schema), every tool" in told
+
+
 def test_what_was_not_checked_fails_unless_it_is_let_through() -> None:
     files = dump("codex-nocontent")
     strict, lenient = (check(*files, "--stable-prefix", *more) for more in ([], ["--lenient"]))

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from otel_ctx.errors import RulesError
 from otel_ctx.findings.kinds import KINDS, explanations
 from otel_ctx.rules import load
+from otel_ctx.rules.rows import ENGINES
 from otel_ctx_cli.main import main
 
 DEMO = Path(__file__).parents[1] / "examples/support-agent.otlp.jsonl.gz"
@@ -51,6 +53,10 @@ def test_explain_without_a_kind_lists_all() -> None:
     assert [k for k in KINDS if re.search(rf"^{k} ", otelctx("explain").output, re.M)] == list(KINDS)
 
 
+def test_a_cause_is_explained_as_its_finding() -> None:
+    assert otelctx("explain", "unknown").output == otelctx("explain", "unexplained_miss").output
+
+
 def test_an_unknown_kind_is_told() -> None:
     result = otelctx("explain", "nonsense")
 
@@ -61,7 +67,7 @@ def test_rules_of_a_model_have_value_status_date_and_source() -> None:
     text = otelctx("rules", "us.anthropic.claude-opus-4-7-v1:0").output
 
     assert "bedrock/claude-opus-4-7, engine breakpoint" in text
-    assert re.search(r"min cacheable tokens +4,096  \(documented, \d{4}", text)
+    assert re.search(r"min cacheable tokens +4,096\s+\(documented, \d{4}", text)
     assert re.search(r"price, USD per million tokens +input \d", text)
 
 
@@ -139,6 +145,25 @@ def test_a_baseline_passes_what_was_accepted(tmp_path: Path) -> None:
     assert otelctx(*gate, "--baseline", str(accepted)).exit_code == 1
 
 
+def test_a_baseline_names_what_it_accepts_and_accepts_nothing_of_others(tmp_path: Path) -> None:
+    """The same finding of another service, agent or provider is another one."""
+    accepted = tmp_path / "accepted.json"
+    gate = ("analyze", str(DEMO), "--fail-on", "error")
+    otelctx(*gate, "--json", str(accepted))
+
+    passed = otelctx(*gate, "--baseline", str(accepted))
+    assert "--baseline accepts volatile_prefix" in passed.stderr
+
+    for field in ("service", "agent", "provider"):
+        report = json.loads(accepted.read_bytes())
+        for call in report["calls"]:
+            call[field] = "another"
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(report))
+        result = otelctx(*gate, "--baseline", str(other))
+        assert (result.exit_code, "accepts" in result.stderr) == (1, False)
+
+
 @pytest.mark.parametrize("content", [None, "{}", "no json"])
 def test_a_baseline_that_is_none_is_told(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
@@ -157,3 +182,88 @@ def test_a_finding_is_left_out_at_one_place(ignored: str, left: int) -> None:
     report = json.loads(otelctx("analyze", str(DEMO), "--json", "-", "--ignore", ignored).output)
 
     assert sum(f["kind"] == "volatile_prefix" for f in report["findings"]) == left
+
+
+# ---- rules of one's own
+
+
+def test_the_page_on_own_rules_holds_together() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "own-rules.md").read_text("utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    rules = load(example)
+    family, window, price = (
+        rules.model("our-qwen-32b", "vllm"), rules.window("our-qwen-32b", "vllm"), rules.price("gpt-4o"),
+    )  # fmt: skip
+    assert (family and family.id) == "mine/qwen-on-vllm"
+    assert (window and window.value) == 131_072
+    assert (price and price.id) == "mine/gpt-4o"
+    assert rules.service_tier("scale", "openai", "gpt-4o") is not None
+    assert all(engine in page for engine in ENGINES)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("input = 1000.0", "input = -2.0", "usd: input: -2.0 is no price: a number, 0 or more"),
+        ("input = 1000.0", "input = nan", "usd: input: nan is no price"),
+        ("input = 1000.0", "input = inf", "usd: input: inf is no price"),
+        ("input = 1000.0", 'input = "2"', "usd: input: '2' is no price"),
+        (
+            "cache_read =",
+            "cached =",
+            "usd: 'cached' is no class of token: there are input, output, cache_read",
+        ),
+        ("input = 1000.0, ", "", "usd: input is missing"),
+        (
+            "provider =",
+            "provder =",
+            "provder: no such field, is provider meant? There are id, source, status",
+        ),
+        ('"openai"', '"opnai"', "provider: no provider 'opnai', is openai meant?"),
+        ('model = "gpt-4o"', "model = 4", "model: 4 is not a text"),
+    ],
+)
+def test_what_is_wrong_in_a_row_is_said_with_what_is_wanted(old: str, new: str, said: str) -> None:
+    with pytest.raises(RulesError, match=re.escape(said)):
+        load(MINE.replace(old, new))
+
+
+def test_all_fields_that_a_family_lacks_are_named_at_once() -> None:
+    row = MINE.partition("[[price]]")[0] + (
+        '[[family]]\nid = "f"\nprovider = "vllm"\nplatforms = ["vllm"]\nmatch = ["m"]\nengine = "block_hash"\n'
+        'source = ["mine"]\nstatus = "documented"\nmin_cacheable_tokens = 16\n'
+    )
+    with pytest.raises(
+        RulesError, match=r"granularity_tokens, max_breakpoints, .*usage_input_includes_cache: missing"
+    ):
+        load(row)
+
+
+def test_a_platform_that_nobody_knows_is_told() -> None:
+    result = otelctx("rules", "gpt-4o", "--platform", "bedrok")
+    assert (result.exit_code, "--platform" in result.output, "bedrock" in result.output) == (2, True, True)
+    assert "on bedrock" in otelctx("rules", "claude-opus-4-7", "--platform", "aws.bedrock").output
+
+
+def test_a_price_has_its_source(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    told = json.loads(otelctx("rules", "gpt-4o", "--json").output)["price"]
+    assert told["sources"] == ["genai-prices"]
+    assert "2026-11: our contract)" in otelctx("rules", "gpt-4o", "--rules", str(path)).output
+    assert json.loads(otelctx("rules", "gpt-4o", "--json", "--rules", str(path)).output)["price"][
+        "sources"
+    ] == ["mine"]
+
+
+def test_a_price_that_only_the_package_has_is_shown() -> None:
+    pytest.importorskip("genai_prices")
+    assert "the installed package genai-prices" in " ".join(otelctx("rules", "gpt-5.6").output.split())
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_rules_keep_to_the_width(width: int) -> None:
+    lines = otelctx(
+        "rules", "claude-opus-4-7", "--platform", "bedrock", COLUMNS=str(width)
+    ).output.splitlines()
+    assert max(map(len, lines)) <= width

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ctx.context import Bands, Limits, context_of, growth_of, known_model, limit_of
+from otel_ctx.context import Bands, Limits, context_of, growth_of, limit_of
 from otel_ctx.engine import Engine, Settings
 from otel_ctx.model import EMPTY_CHAIN, Call, Completeness, Context, Prompt, Span, SpanRef, Usage
 from otel_ctx.rules import load
@@ -89,12 +89,12 @@ def test_an_estimate_proves_no_larger_window() -> None:
 
 
 def test_a_deployments_name_is_the_model_that_it_stands_for() -> None:
-    limits = Limits(models={"prod-*": "gpt-4o"})
-    assert known_model("prod-blue", limits) == "gpt-4o"
-    assert known_model("test-blue", limits) == "test-blue"
-    assert limit_of(call("prod-blue"), 10, RULES, limits) == (128_000, "rules")
-    both = Limits(models={"prod-*": "gpt-4o"}, windows={"gpt-4o": 64_000})
-    assert limit_of(call("prod-blue"), 10, RULES, both) == (64_000, "setting")
+    rules = RULES.standing_for({"prod-*": "gpt-4o"})
+    assert rules.known("prod-blue") == "gpt-4o"
+    assert rules.known("test-blue") == "test-blue"
+    assert limit_of(call("prod-blue"), 10, rules, DEFAULT) == (128_000, "rules")
+    told = Limits(windows={"gpt-4o": 64_000})
+    assert limit_of(call("prod-blue"), 10, rules, told) == (64_000, "setting")
 
 
 # ---- growth

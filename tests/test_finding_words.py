@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import otel_ctx
+from otel_ctx.findings.marking import table
 
 START = 1_795_600_000
 RULE = "Answer in two sentences, name the order and its state, and never promise a refund before the policy was read. "
@@ -24,6 +25,8 @@ def findings(
     model: str,
     calls: list[tuple[int, list[dict[str, Any]], int, int, int]],
     more: dict[str, str] | None = None,
+    scope: str = "acme.genai",
+    service: str = "shop",
 ) -> list[dict[str, Any]]:
     """``calls``: second of the start, messages, input, read, written."""
     spans = []
@@ -42,7 +45,10 @@ def findings(
             "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": f"{i + 1:016x}", "name": "chat", "kind": 3,
             "startTimeUnixNano": str(begin), "endTimeUnixNano": str(begin + 2_000_000_000), "attributes": pairs,
         })  # fmt: skip
-    dump = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "acme.genai"}, "spans": spans}]}]}
+    dump = {"resourceSpans": [{
+        "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": service}}]},
+        "scopeSpans": [{"scope": {"name": scope}, "spans": spans}],
+    }]}  # fmt: skip
     path = tmp_path / "dump.json"
     path.write_text(json.dumps(dump))
     told: list[dict[str, Any]] = json.loads(otel_ctx.analyze(path).to_json())["findings"]
@@ -161,3 +167,58 @@ def test_codex_has_a_price_and_an_extra_is_installed_from_a_clone(tmp_path: Path
     assert "unpriced_model" not in {f["kind"] for f in known}
     (found,) = [f for f in findings(tmp_path, "acme", "nobody-1", calls) if f["kind"] == "unpriced_model"]
     assert "pip install '.[prices]' in a clone" in found["fix"]
+
+
+# ---- for that library and that provider
+
+
+UNMARKED = [(i * 20, turns(i), 3_000 + 60 * i, 0, 0) for i in range(3)]
+CLAUDE, ON_BEDROCK = "claude-sonnet-4-5", "anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+
+@pytest.mark.parametrize(
+    ("scope", "provider", "model", "said", "not_said"),
+    [
+        ("acme.genai", "anthropic", CLAUDE, "set cache_control at the top level", "cachePoint"),
+        ("acme.genai", "aws.bedrock", ON_BEDROCK, '{"cachePoint": {"type": "default"}}', "top level"),
+        ("strands.telemetry.tracer", "anthropic", CLAUDE, 'CacheConfig(strategy="auto")', "cache_control"),
+        ("strands.telemetry.tracer", "aws.bedrock", ON_BEDROCK, 'CacheConfig(strategy="auto")', "cachePoint"),
+        ("litellm", "anthropic", CLAUDE, "cache_control_injection_points", "top level"),
+        ("pydantic-ai", "anthropic", CLAUDE, "anthropic_cache=True", "bedrock"),
+        ("pydantic-ai", "aws.bedrock", ON_BEDROCK, "bedrock_cache_messages=True", "anthropic_cache"),
+        ("openinference.instrumentation.langchain", "anthropic", CLAUDE, "AnthropicPromptCachingMiddleware", "top level"),
+        ("com.anthropic.claude_code.tracing", "anthropic", CLAUDE, "Claude Code sets its breakpoints itself", "Put"),
+    ],
+)  # fmt: skip
+def test_how_the_end_is_marked_is_said_for_that_library_and_provider(
+    tmp_path: Path, scope: str, provider: str, model: str, said: str, not_said: str
+) -> None:
+    found = [
+        f
+        for f in findings(tmp_path, provider, model, UNMARKED, scope=scope)
+        if f["kind"] == "no_cache_control"
+    ]
+    assert len(found) == 1
+    assert said in found[0]["fix"]
+    assert not_said not in found[0]["fix"]
+
+
+def test_of_a_prompt_that_a_library_writes_nobody_is_told_to_write_it_otherwise(tmp_path: Path) -> None:
+    calls = [
+        (i * 20, turns(i, f"It is 3:0{i}:1{i} PM. {RULE * 300}"), 7_000 + 40 * i, 0, 0) for i in range(3)
+    ]
+    (found,) = (
+        f
+        for f in findings(tmp_path, "anthropic", CLAUDE, calls, service="claude-code")
+        if f["kind"] == "volatile_prefix"
+    )
+    assert found["fix"].startswith("Claude Code writes its prompt itself")
+
+
+def test_the_table_of_markings_holds_together() -> None:
+    rows = table()
+    assert all(row.end and not row.end.endswith(".") and row.source for row in rows)
+    assert "*" in rows[-1].scopes
+    assert not rows[-1].platform
+    assert rows[-1].longer
+    assert rows[-1].shorter

@@ -934,7 +934,7 @@ def test_the_same_over_many_calls_is_one() -> None:
     (merged,), _ = gather(found)
 
     assert (merged.calls, merged.tokens) == (("a", "b", "c"), 40)
-    assert merged.detail == "D. Read again: 10 to 30 tokens in each of 2 calls."
+    assert merged.detail == "D. Billed again: 10 to 30 tokens each in 2 of 3 calls."
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,23 @@ def test_a_turn_that_adds_far_more_than_the_others() -> None:
     assert "10,000 tokens" in found.detail
 
 
+def test_a_spike_names_the_part_that_is_most_of_it() -> None:
+    app = App()
+    messages = [said("user", LONG)]
+    for i in range(6):
+        app.call(messages=messages, input_tokens=1160 + 20 * i if i < 5 else 12_700)
+        more = LONG * 10 if i == 4 else ""
+        messages = [
+            *messages,
+            said("assistant", f"Answer {i + 1}."),
+            said("user", f"Question {i + 1}. {more}"),
+        ]
+
+    (found,) = app.found("growth_spike")
+
+    assert "Most of it is messages[10].parts[0] (user, " in found.detail
+
+
 def test_even_growth_is_no_spike() -> None:
     assert talk(App(), 8, input_tokens=lambda i: 6000 * i).found("growth_spike") == []
 

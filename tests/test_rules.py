@@ -599,13 +599,13 @@ BROKEN = {
     "[[window]]\nid = 'a'\ntokens = 5\nsource = ['nowhere']\nstatus = 'documented'": "source 'nowhere' is not among",
     "[[window]]\nid = 'a'\ntokens = 5\nsource = ['vllm']\nstatus = 'sure'": "override: window a: row: status 'sure'",
     "[[window]]\nid = 'a'\ntokens = '5'\nmatch = ['a']\nsource = ['vllm']\nstatus = 'inferred'":
-        "override: window a: tokens: '5' cannot be used here",
+        "override: window a: tokens: '5' is not a whole number, 0 or more",
     "[[window]]\nid = 'a'\ntokens = 5\nmatch = ['Claude-Opus-4.7']\nsource = ['vllm']\nstatus = 'inferred'":
         "override: window a: match: 'Claude-Opus-4.7' should be 'claude-opus-4-7'",
     "[[window]]\nid = 'a'\ntoken = 5\nsource = ['vllm']\nstatus = 'inferred'": "override: window a: token: no such",
     "[[family]]\nid = 'a'\nlike = 'nobody'": "override: family a: like: there is no group 'nobody'",
     "[[family]]\nid = 'a'\nlike = 'claude'\nmatch = ['a']\nread_multiplier = -1":
-        "override: family a: read_multiplier: -1 cannot be used here",
+        "override: family a: read_multiplier: -1 is not a number, 0 or more",
     "[[family]]\nid = 'a'\nlike = 'claude'\nmatch = ['a']\nread_multiplier = { value = 1.0, status = 'unknown' }":
         "override: family a: read_multiplier: has a value, but its status is unknown",
     "[[family]]\nid = 'a'\nlike = 'claude'\nmatch = ['a']\nplatforms = ['moon']":
@@ -613,7 +613,7 @@ BROKEN = {
     "[[family]]\nid = 'a'\nlike = 'claude'\nmatch = ['a']\nmin_cacheable_tokens = 1\nplatforms = ['moon']":
         "override: family a: platforms: names no platform",
     "[[family]]\nid = 'a'\nlike = 'claude'\nmatch = ['a']\nengine = 'magic'\nmin_cacheable_tokens = 1":
-        "override: family a: engine: 'magic' cannot be used here",
+        "override: family a: engine: 'magic' is none of breakpoint",
     "[[family]]\nid = 'a'\nlike = 'claude'\nmatch = ['a']\nmin_cacheable_tokens = 1\nwith_markers = 'b'":
         "override: family a: with_markers: no family 'b'",
     "[[usage]]\nid = 'a'\nscope = 's'\nproviders = ['moon']\nsource = ['vllm']\nstatus = 'inferred'":

@@ -79,6 +79,18 @@ def test_a_tier_is_read_by_any_provider_s_words(values: list[Any], tier: str) ->
         ({"openai.request.service_tier": "priority", "openai.response.service_tier": "default"}, "standard"),
         ({"anthropic.response.service_tier": "batch"}, "batch"),
         ({"llm.invocation_parameters": '{"service_tier": "flex"}'}, "flex"),
+        ({"output.value": '{"id": "r", "choices": [], "usage": {}, "service_tier": "flex"}'}, "flex"),
+        ({"output.value": '{"id": "r", "content": [], "usage": {"service_tier": "batch"}}'}, "batch"),
+        ({"output.value": '{"candidates": [], "usageMetadata": {"trafficType": "ON_DEMAND_FLEX"}}'}, "flex"),
+        ({"response_data": '{"message": {}, "usage": {"service_tier": "priority"}}'}, "priority"),
+        (
+            {
+                "llm.invocation_parameters": '{"service_tier": "auto"}',
+                "output.value": '{"choices": [], "usage": {}, "service_tier": "default"}',
+            },
+            "standard",
+        ),
+        ({"output.value": '{"customer": "Greta", "service_tier": "gold"}'}, ""),  # what the model answered
         ({}, ""),
     ],
 )

@@ -634,7 +634,7 @@ def test_a_break_shows_the_characters_that_differ() -> None:
     ]
     assert "2 calls of 2 that continue another" in text
     assert "  system[0] changed at character 9\n" in text
-    assert "    8,000 tokens read again · 2 times · turns 2, 3\n" in text
+    assert "    8,000 tokens billed again · 2 times · turns 2, 3\n" in text
 
 
 def test_a_difference_of_masks_is_not_shown() -> None:
@@ -708,7 +708,7 @@ def test_breaks_at_the_moving_end_are_one_entry() -> None:
     text = shown(b.analysis())
 
     assert "messages[4].parts[0] … messages[8].parts[0] assistant gone" in text
-    assert "300 tokens read again · 3 times · turns 2–4" in text
+    assert "300 tokens billed again · 3 times · turns 2–4" in text
 
 
 # ---- findings

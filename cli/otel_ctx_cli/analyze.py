@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import compress
+from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +20,6 @@ from otel_ctx_cli.writing import check_target, replace
 
 if TYPE_CHECKING:
     from otel_ctx.model import Analysis, Finding
-    from otel_ctx.outputs.report import Inputs
     from otel_ctx.reports import Report
 
 # As in otel_ctx, which --help does not wait for.
@@ -94,7 +96,7 @@ def kinds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fro
     "baseline_path",
     metavar="FILE",
     type=click.Path(),
-    help="A report (--json) whose findings are accepted: --fail-on passes them.",
+    help="A report (--json) whose findings are accepted, of the same service, agent and provider: --fail-on passes them.",
 )
 @click.option(
     "--watch", is_flag=True, help="Print the report anew whenever an input has changed, until Ctrl-C."
@@ -182,7 +184,7 @@ def command(
         for path, data in written.items():
             replace(Path(path), data)
     if fail_on is not None:
-        _gate(context, report.analysis, report.inputs, fail_on, accepted)
+        _gate(context, report, fail_on, accepted)
 
 
 def _title(paths: Sequence[str]) -> str:
@@ -219,11 +221,10 @@ def _unused(analysis: Analysis, windows: Mapping[str, int], models: Mapping[str,
     """What --limit and --model say of models that are not there: a slip of the pen, mostly."""
     if not (windows or models) or not analysis.readings:
         return
-    from otel_ctx.context import Limits, known_model
     from otel_ctx.rules import load
 
     used = dict.fromkeys(r.call.model for r in analysis.readings if r.call.model)
-    real = {known_model(model, Limits(models=models)) for model in used}
+    real = set(map(load().standing_for(models).known, used))
     more = f" and {len(used) - _NAMED:,} more" if len(used) > _NAMED else ""
     there = f"there are: {', '.join(list(used)[:_NAMED])}{more}" if used else "no call names its model"
     for option, patterns, known in (("--limit", windows, {*used, *real}), ("--model", models, {*used})):
@@ -238,15 +239,25 @@ def _unused(analysis: Analysis, windows: Mapping[str, int], models: Mapping[str,
 # ---- the gate
 
 
-def _accepted(path: str | None) -> frozenset[tuple[str, str, str]]:
-    """The findings of an earlier report: (kind, title, path)."""
+_WHOSE = ("service", "agent", "provider")
+
+
+def _places(report: Mapping[str, Any]) -> Iterator[frozenset[tuple[str | None, ...]]]:
+    """Of each finding of a report what it is and where: one of another service, agent or provider is another one."""
+    whose = {call["id"]: tuple(call[field] for field in _WHOSE) for call in report["calls"]}
+    for f in report["findings"]:
+        what = (f["kind"], f["title"], f["path"])
+        yield frozenset((*what, *whose.get(call, ())) for call in f["calls"] or (None,))
+
+
+def _accepted(path: str | None) -> frozenset[tuple[str | None, ...]] | None:
+    """The findings of an earlier report. None: there is none."""
     if path is None:
-        return frozenset()
+        return None
     import json
 
     try:
-        report = json.loads(Path(path).read_bytes())
-        return frozenset((f["kind"], f["title"], f["path"] or "") for f in report["findings"])
+        return frozenset().union(*_places(json.loads(Path(path).read_bytes())))
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = getattr(error, "strerror", None) or "is no report of otelctx analyze --json"
         raise click.BadParameter(f"{click.format_filename(path)}: {why}", param_hint="--baseline") from None
@@ -254,28 +265,32 @@ def _accepted(path: str | None) -> frozenset[tuple[str, str, str]]:
 
 def _gate(
     context: click.Context,
-    analysis: Analysis,
-    inputs: Inputs,
+    report: Report,
     fail_on: str,
-    accepted: frozenset[tuple[str, str, str]],
+    accepted: frozenset[tuple[str | None, ...]] | None,
 ) -> None:
     """1 where a finding is as severe as that; 2 where what was read is not all, and no verdict can rest on it."""
-    if inputs.skipped:
-        where, why = inputs.skipped[0]
-        more = f" and {len(inputs.skipped) - 1:,} more" if len(inputs.skipped) > 1 else ""
+    skipped = report.inputs.skipped
+    if skipped:
+        where, why = skipped[0]
+        more = f" and {len(skipped) - 1:,} more" if len(skipped) > 1 else ""
         _refuse(f"{where}: {why}{more}: skipped, and --fail-on does not judge half an input")
-    if not analysis.readings:
+    if not report.calls:
         _refuse("no model call in this input: --fail-on has nothing to judge")
-    met: list[Finding] = [
-        f
-        for f in analysis.findings
-        if _SEVERITIES.index(f.severity) <= _SEVERITIES.index(fail_on)
-        and (f.kind, f.title, f.path) not in accepted
-    ]
+    severe = [_SEVERITIES.index(f.severity) <= _SEVERITIES.index(fail_on) for f in report.findings]
+    known = [places <= accepted for places in _places(report.to_dict())] if accepted is not None else []
+    passed = list(compress(report.findings, map(and_, severe, known)))
+    met = [f for f in compress(report.findings, severe) if f not in passed]
+    if passed:
+        click.echo(f"--baseline accepts {_kinds_of(passed)}", err=True)
     if met:
-        kinds = ", ".join(dict.fromkeys(f.kind for f in met))
-        click.echo(f"--fail-on {fail_on}: {kinds}", err=True)
+        click.echo(f"--fail-on {fail_on}: {_kinds_of(met)}", err=True)
         context.exit(_GATE_MET)
+
+
+def _kinds_of(findings: Iterable[Finding]) -> str:
+    counts = Counter(f.kind for f in findings)
+    return ", ".join(kind if n == 1 else f"{kind} ({n:,})" for kind, n in counts.items())
 
 
 def _refuse(why: str) -> None:

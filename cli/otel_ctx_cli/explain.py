@@ -6,11 +6,14 @@ import click
 
 from otel_ctx_cli.version import version_option
 
+_CAUSES = {"unknown": "unexplained_miss"}  # causes of waste whose finding has another name
+
 
 def _known(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     if value is not None:
         from otel_ctx.findings.kinds import KINDS
 
+        value = _CAUSES.get(value, value)
         if value not in KINDS:
             raise click.BadParameter(f"{value!r} is no kind of finding; otelctx explain lists them all.")
     return value

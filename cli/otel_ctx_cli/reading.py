@@ -35,9 +35,10 @@ def formats(_: click.Context, __: click.Parameter, value: str | None) -> str | N
     return value
 
 
-def one_of(value: str, known: Sequence[str]) -> None:
+def one_of(value: str, known: Sequence[str], option: str | None = None) -> None:
+    """``option``: where click does not know whose value it is."""
     if value not in known:
-        raise click.BadParameter(f"{value!r} is not known. It can be: {', '.join(known)}.")
+        raise click.BadParameter(f"{value!r} is not known. It can be: {', '.join(known)}.", param_hint=option)
 
 
 # ---- reading

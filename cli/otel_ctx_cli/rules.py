@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from otel_ctx_cli.reading import rules_option, rules_text
+from otel_ctx_cli.reading import one_of, rules_option, rules_text
 from otel_ctx_cli.terminal import write
 from otel_ctx_cli.version import version_option
 
@@ -32,7 +32,8 @@ def command(model: str | None, platform: str, rules_path: str | None, as_json: b
     """What applies to MODEL: how its prompt cache works, its window and its list price; each value with its status, date
     and source. Without MODEL: all families.
 
-    A file of your own has the same tables; its rows replace those of the same id and come before the others:
+    A file of your own has the same tables (docs/own-rules.md); its rows replace those of the same id and come before the
+    others:
 
     \b
       [sources.mine]
@@ -53,6 +54,8 @@ def command(model: str | None, platform: str, rules_path: str | None, as_json: b
     from otel_ctx.rules import load
 
     rules = load(rules_text(rules_path))
+    if platform and not rules.platform_of(platform):
+        one_of(platform, sorted(rules.platforms), "--platform")
     if model is None:
         _families(rules, as_json)
         return
@@ -83,7 +86,7 @@ def _json(value: Any) -> None:
 
 
 def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
-    from otel_ctx_cli.terminal import print_lines
+    from otel_ctx_cli.terminal import print_lines, width
 
     family, window = rules.model(model, platform), rules.window(model, platform)
     prices = _from_today_on(rules, model, platform)
@@ -94,18 +97,21 @@ def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
     if as_json:
         _json(_plain(rules, model, platform, family, window, prices))
     else:
-        print_lines(_lines(rules, model, platform, family, window, prices))
+        lines = _lines(rules, model, platform, family, window, prices)
+        print_lines(folded for line in lines for folded in _folded(line, width()))
 
 
 def _from_today_on(rules: Rules, model: str, platform: str) -> tuple[Price, ...]:
     """All prices of a model, and first the one that applies now."""
+    from otel_ctx.cost.prices import package_prices
     from otel_ctx.rules.rows import day_of
 
     now = time.time_ns()
     today = rules.prices_on(model, platform, day_of(now))
     whole = [price for price in today if not price.hours]
     first = (*whole, *(price for price in today if price.hours))
-    return (*first, *(price for price in rules.prices_on(model, platform) if price not in first))
+    others = (price for price in rules.prices_on(model, platform) if price not in first)
+    return (*first, *others) or package_prices(model, platform, now, rules)
 
 
 def _plain(
@@ -126,13 +132,13 @@ def _plain(
         "engine": family.engine if family else None,
         "values": {n: _value(v) for n, v in family.values.items()} if family else {},
         "window": _value(window) if window else None,
-        "price": _price(prices[0]) if prices else None,
-        "other_prices": [_price(price) for price in prices[1:]],
+        "price": _price(rules, prices[0]) if prices else None,
+        "other_prices": [_price(rules, price) for price in prices[1:]],
         "times_where_served": list(rules.surcharge(prices[0], model, platform)) if prices else [],
     }
 
 
-def _price(price: Price) -> dict[str, Any]:
+def _price(rules: Rules, price: Price) -> dict[str, Any]:
     return {
         "id": price.id,
         "usd_per_mtok": dict(price.usd),
@@ -144,6 +150,7 @@ def _price(price: Price) -> dict[str, Any]:
         "some_days": price.some_days,
         "status": price.status,
         "date": price.date,
+        "sources": _sources(rules, price),
     }
 
 
@@ -185,22 +192,58 @@ def _lines(
     if window is not None:
         yield row("window", f"{_words(window.value)} tokens", _origin(rules, window))
     if not prices:
-        yield row("price", "not known: no cost is given")
+        yield row(
+            "price",
+            "not known: no cost is given. More are in the extra prices; or write a [[price]] row of your own",
+        )
         return
     for n, price in enumerate(prices):
         since = f"from {price.since}" if price.since else ""
         name = f"  {since or ('in some hours' if price.hours else 'before')}"
-        origin = (f"{price.status}, {price.date}", since if not n else "", _when(price))
         yield row(
             name if n else "price, USD per million tokens",
             _words(price.usd),
-            f"({'; '.join(filter(None, origin))})",
+            _price_origin(rules, price, since if not n else "", _when(price)),
         )
         if price.above is not None:
             yield row(f"  above {price.above:,} input tokens", _words(price.tier))
     times = rules.surcharge(prices[0], model, platform)
     if times != (1.0,):
         yield row("  where it is served", " or ".join(f"{n:g} times these" for n in times))
+
+
+def _folded(one: Line, width: int) -> Iterator[Line]:
+    """A row on as many lines as it takes: what stands behind its name stays there."""
+    from otel_ctx.outputs.escape import cells
+    from otel_ctx.outputs.text.layout import Run, line, wrap
+
+    name, *rest = one
+    if sum(cells(run.text) for run in one) <= width or len(name.text) < _NAME:
+        yield one
+        return
+    room = max(width - cells(name.text), 20)
+    parts = [(part, run.style) for run in rest for part in wrap(run.text.strip(), room)]
+    for i, (part, style) in enumerate(parts):
+        yield line(name if not i else " " * cells(name.text), Run(part, style))
+
+
+_PACKAGE = "package"
+
+
+def _sources(rules: Rules, price: Price) -> list[str]:
+    """Ids of sources; of a price that is in no table, where it is from."""
+    rows = (row["source"] for row in rules.rows("price") if row["id"] == price.id)
+    return list(next(rows, [_PACKAGE]))
+
+
+def _price_origin(rules: Rules, price: Price, *when: str) -> str:
+    titles = [
+        rules.sources[s].title if s in rules.sources else "the installed package genai-prices"
+        for s in _sources(rules, price)
+    ]
+    whose = "the maker's, " if price.elsewhere else ""
+    said = (f"{whose}{price.status}, {price.date}: {'; '.join(titles)}", *when)
+    return f"({'; '.join(filter(None, said))})"
 
 
 def _words(value: Any) -> str:

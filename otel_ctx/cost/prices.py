@@ -49,11 +49,9 @@ def _prices_of(call: Call, rules: Rules) -> tuple[tuple[Price, ...], tuple[float
     prices = in_force(rows, start)
     if prices:
         return prices, times, "maker" if prices[0].elsewhere else "table"
-    rows = on_day(
-        _package_rows(call.model, rules.provider_of(platform, call.model)), day_of(start), rules.as_of
-    )
+    rows = package_prices(call.model, platform, start, rules)
     family = rules.model(call.model, platform) if rows else None
-    return tuple(_completed(row, family) for row in in_force(rows, start)), _AS_LISTED, "package"
+    return tuple(_completed(row, family) for row in rows), _AS_LISTED, "package"
 
 
 @lru_cache(maxsize=512)
@@ -104,6 +102,12 @@ _CLASSES = {
     "input": "input_mtok", "output": "output_mtok", "cache_read": "cache_read_mtok", "cache_write": "cache_write_mtok",
     "cache_write_1h": "cache_write_1h_mtok",
 }  # fmt: skip
+
+
+def package_prices(model: str, platform: str, start_unix_nano: int, rules: Rules) -> tuple[Price, ...]:
+    """What the package has of a model at a time; then what may hold instead."""
+    rows = _package_rows(rules.known(model), rules.provider_of(platform, model))
+    return in_force(on_day(rows, day_of(start_unix_nano), rules.as_of), start_unix_nano)
 
 
 @lru_cache(maxsize=512)

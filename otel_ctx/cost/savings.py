@@ -29,10 +29,11 @@ def savings_of(readings: Sequence[Reading], rules: Rules, overpaid: float = 0.0)
     marked = any(cause in _OF_MARKERS for r in priced for cause, _ in r.losses)
     saved = {c: sum(_saved(r, rules, c, marked) for r in priced) for c in choices}
     best = max(choices, key=lambda c: (saved[c], c == "as_it_is"))
-    usd = min(spent, max(0.0, saved[best]) + overpaid)
+    lost = [r for r in readings if r.losses]
+    known = not lost or overpaid > 0 or any(r.cost is not None for r in lost)
     return Savings(
-        tokens=sum(_kept(r, rules, best) for r in priced),
-        usd=usd,
+        tokens=sum(_kept(r, rules, best) for r in readings),
+        usd=min(spent, max(0.0, saved[best]) + overpaid) if known else None,
         spent=spent,
         lifetime=best,
     )

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from otel_ctx.dialects.parameters import ANSWERS
 from otel_ctx.model import Diagnosis
 from otel_ctx.parts import mapping, structure
 from otel_ctx.parts.diagnoses import read_diagnosis, read_edits, read_reason
 
-_ANSWERS = ("output.value", "response_data", "langfuse.observation.output")  # the answer's body as JSON
 _METADATA = ("metadata", "agento11y.generation.metadata")
 _SIGNS = ("cache_miss_reason", "prompt_cache_diagnostics", "applied_edits", "cache_diagnostics")
 _AGENTO11Y = "agento11y.cache_diagnostics."
-_ALL = frozenset((*_METADATA, *_ANSWERS, f"{_AGENTO11Y}miss_reason"))
+_ALL = frozenset((*_METADATA, *ANSWERS, f"{_AGENTO11Y}miss_reason"))
 
 
 def of_attributes(attributes: Mapping[str, Any]) -> Diagnosis | None:
     if _ALL.isdisjoint(attributes):
         return None
-    for keys, read in ((_METADATA, _of_metadata), (_ANSWERS, read_diagnosis)):
+    for keys, read in ((_METADATA, _of_metadata), (ANSWERS, read_diagnosis)):
         for key in keys:
             found = read(_signed(attributes[key])) if key in attributes else None
             if found is not None:

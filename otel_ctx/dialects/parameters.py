@@ -5,6 +5,7 @@ A helper of the dialects. Values are compared, never shown: each is a short dige
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -64,23 +65,44 @@ def of_attributes(attributes: Mapping[str, Any]) -> Parameters:
     return tuple(sorted(found.items()))
 
 
-_TIERS = (  # what it was answered with, then what was asked for
+ANSWERS = ("output.value", "response_data", "langfuse.observation.output")
+"""Where a dialect has the answer's body, as JSON."""
+
+_ANSWERED = (
     "openai.response.service_tier", "gen_ai.openai.response.service_tier", "anthropic.response.service_tier",
-    "gen_ai.anthropic.response.service_tier", "gen_ai.response.service_tier", "openai.request.service_tier",
-    "gen_ai.openai.request.service_tier", "gen_ai.request.service_tier", "llm.request.service_tier",
+    "gen_ai.anthropic.response.service_tier", "gen_ai.response.service_tier",
 )  # fmt: skip
-_TIER = frozenset((*_TIERS, *_INSIDE))
+_ASKED = (
+    "openai.request.service_tier", "gen_ai.openai.request.service_tier", "gen_ai.request.service_tier",
+    "llm.request.service_tier",
+)  # fmt: skip
+_TIER = frozenset((*_ANSWERED, *_ASKED, *_INSIDE, *ANSWERS))
+_USAGES = ("usage", "usageMetadata", "usage_metadata")
+_NAMED = re.compile("service_?tier|traffic_?type", re.IGNORECASE)
 
 
 def tier_of(attributes: Mapping[str, Any]) -> str:
     """The service tier, "" where none is told."""
     if _TIER.isdisjoint(attributes):
         return ""
-    found = read_tier(*(attributes.get(name) for name in _TIERS))
+    bodies = [told for key in ANSWERS for told in _answered(attributes.get(key))]
+    found = read_tier(
+        *(attributes.get(name) for name in _ANSWERED), *bodies, *(attributes.get(name) for name in _ASKED)
+    )
     if found:
         return found
     held = (attributes.get(key) for key in _INSIDE)
     return read_tier(*(structure(v) for v in held if not isinstance(v, str) or "service_tier" in v))
+
+
+def _answered(value: Any) -> tuple[Any, ...]:
+    """A provider's answer (a model's own JSON has no usage) and its usage, where they may tell a tier."""
+    if isinstance(value, str) and not _NAMED.search(value):
+        return ()
+    body = structure(value)
+    if not isinstance(body, Mapping) or not any(name in body for name in _USAGES):
+        return ()
+    return (body, *(body.get(name) for name in _USAGES))
 
 
 def of_request(body: Mapping[str, Any]) -> Parameters:

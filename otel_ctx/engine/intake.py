@@ -6,7 +6,6 @@ from collections.abc import Iterable, MutableMapping
 
 from otel_ctx import dialects
 from otel_ctx.calls import Told, another_span, content_of
-from otel_ctx.context import known_model
 from otel_ctx.engine.assemble import Assembler
 from otel_ctx.engine.discreet import telling_of_names
 from otel_ctx.engine.settings import Settings
@@ -37,7 +36,7 @@ class Intake:
         parents: MutableMapping[tuple[str, str], str],
         above: Marks,
     ) -> None:
-        self.rules: Rules = load(settings.rules_override)
+        self.rules: Rules = load(settings.rules_override).standing_for(settings.limits.models)
         self.texts = Texts(settings.text_cap)
         self.told = told
         self.parents = parents
@@ -45,7 +44,6 @@ class Intake:
         self.traced: dict[str, None] = {}
         self.foreign: dict[str, int] = {}
         self.spans = self.logs = 0
-        self._limits = settings.limits
         self._contents = settings.contents
         self._discreet = settings.discreet
         self.assembler = Assembler(Counter(settings.tokenizer).count, self.texts, settings.discreet)
@@ -131,7 +129,7 @@ class Intake:
         return Told(bare, tools, system, messages, answer, reasons, _weight(telling))
 
     def _encoding(self, telling: Telling) -> str:
-        model = known_model(telling.response_model or telling.request_model, self._limits)
+        model = telling.response_model or telling.request_model
         key = (model, telling.provider)
         encoding = self.encodings.get(key)
         if encoding is None:

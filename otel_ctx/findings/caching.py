@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from otel_ctx.findings.marking import Marking, marking_of
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import switch_of
 from otel_ctx.model import Access, Finding, Severity
@@ -87,12 +88,13 @@ def breakpoint_before_change(step: Step) -> Iterator[Finding]:
     access = step.reading.access
     if access is None or access.otherwise != "breakpoint_before_change":
         return
+    marking = marking_of(step.call)
     yield Finding(
         kind="breakpoint_before_change",
         severity="warning",
         title="A cache breakpoint stands behind text that changes",
         detail="The entry was written with text that the next request no longer has: nothing of it can be read.",
-        fix="Set the breakpoint on the last block that will be sent again unchanged, in front of what changes.",
+        fix=f"{marking.end}." if marking.own else _IN_FRONT,
         calls=(step.call.id,),
         path=step.reading.break_.path if step.reading.break_ is not None else "",
         tokens=access.lost - access.behind,
@@ -130,7 +132,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         how = _BEFORE
     words, call = _said()[f"{how}{cause}"], step.call
     before = step.previous
-    rule = step.minimum
+    rule, marking = step.minimum, marking_of(call)
     values = {
         "model": call.model,
         "model_before": before.model if before is not None else "another",
@@ -145,6 +147,9 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "total": f"{call.usage.input:,}" if call.usage.input else "?",
         "switch": _switch(step),
         "longer": _longer(step, access),
+        "hour": marking.longer,
+        "end": marking.end,
+        "top": _top(step, marking),
         "routing": "" if step.engine in _UNROUTED else _ROUTING,
     }
     return Finding(
@@ -152,18 +157,28 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         severity=words.severity,
         title=words.title,
         detail=words.detail.format(**values),
-        fix=words.fix.format(**values),
+        fix=f"{marking.end}." if marking.own and cause in _MARKED else words.fix.format(**values),
         calls=(call.id,),
         tokens=access.lost - access.behind,
         evidence=access.sure,
     )
 
 
-_ASKED_BY = {
-    ("breakpoint", "1h"): 'ttl "1h" in cache_control, on Bedrock in the cachePoint',
-    ("auto_rounded_prefix", "24h"): 'prompt_cache_retention "24h"',
-}
-"""How the lifetimes are asked for that are not the shortest."""
+_RETENTION = {("auto_rounded_prefix", "24h"): 'prompt_cache_retention "24h"'}
+"""How lifetimes are asked for where none is asked for at a marker."""
+
+_IN_FRONT = (
+    "Set the breakpoint on the last block that will be sent again unchanged, in front of what changes."
+)
+
+_MARKED = (
+    "no_cache_control",
+    "frozen_breakpoint",
+    "missing_tail_breakpoint",
+    "below_minimum",
+    "lookback_exceeded",
+)
+"""Causes that are mended at the markers."""
 
 
 _ROUTING = " A stable prompt_cache_key helps where the provider has one."
@@ -177,10 +192,18 @@ def _longer(step: Step, access: Access) -> str:
         return "Where such pauses are usual, ask for a longer lifetime if the provider offers one. "
     had, gap = access.ttl_seconds or 0, access.gap_seconds or 0
     for name, (least, most) in lifetimes.items():
-        how = _ASKED_BY.get((step.engine, name))
+        at_marker = marking_of(step.call).longer if (step.engine, name) == ("breakpoint", "1h") else None
+        how = at_marker or _RETENTION.get((step.engine, name))
         if how and least > had and gap < (most or least):
             return f"Where such pauses are usual, ask for the longer lifetime ({how}). "
     return "No lifetime that is offered bridges such a pause. "
+
+
+def _top(step: Step, marking: Marking) -> str:
+    """That the provider marks the end by itself, where it does and nothing but its own API stands before it."""
+    automatic = step.rule is not None and step.rule.get("automatic_breakpoint")
+    plain = marking.scopes == ("*",) and not marking.platform
+    return ", or set cache_control at the top level of the request" if automatic and plain else ""
 
 
 def _lifetimes(step: Step) -> Mapping[str, tuple[int, int | None]]:

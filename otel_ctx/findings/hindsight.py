@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, pairwise
 
+from otel_ctx.findings.marking import marking_of
 from otel_ctx.findings.step import named
 from otel_ctx.model import Call, Finding, Reading, Segment
 
@@ -231,7 +232,7 @@ def _overpaid(calls: Sequence[Reading], longer: Longer) -> Iterator[Finding]:
             f"{tokens:,} tokens were written for an hour, and no pause was longer than {longest:,.0f} s: the usual lifetime "
             f"of {seconds // 60} minutes, which every read renews, would have done."
         ),
-        fix='Leave ttl out of cache_control, or use "1h" only where pauses are longer.',
+        fix=f"{marking_of(written[0].call).shorter}; an hour is for longer pauses only.",
         calls=tuple(r.call.id for r in written),
         tokens=tokens,
         usd=tokens * (long - short) / 1_000_000 if long > short else None,

@@ -123,7 +123,9 @@ def _merged(key: _Key, group: list[Finding]) -> Finding:
     if losses:
         span = f"{losses[0]:,}" if losses[0] == losses[-1] else f"{losses[0]:,} to {losses[-1]:,}"
         each = f" in each of {len(losses):,} calls" if len(losses) > 1 else ""
-        detail = f"{detail} Read again: {span} tokens{each}."
+        if len(losses) < len(calls):
+            each = f" {'each ' if len(losses) > 1 else ''}in {len(losses):,} of {len(calls):,} calls"
+        detail = f"{detail} Billed again: {span} tokens{each}."
     return Finding(
         kind=first.kind,
         severity=worst,

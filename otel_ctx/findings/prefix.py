@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of, too_short
+from otel_ctx.findings.marking import marking_of
 from otel_ctx.findings.step import Step, rest_of
 from otel_ctx.findings.volatile import Difference, excerpt, recognise
 from otel_ctx.model import Break, Call, Finding, Segment
@@ -41,7 +42,7 @@ def volatile_prefix(step: Step) -> Iterator[Finding]:
         severity="info" if harmless else "error",
         title=f"{_holder(at)} contains a value that changes between requests",
         detail=f"{at.path} holds {what} that changes, from character {found.start} on.{harmless}",
-        fix=f"{_advice(at)} {_behind(step)}",
+        fix=marking_of(step.call).own or f"{_advice(at)} {_behind(step)}",
         calls=(step.call.id,),
         path=at.path,
         tokens=loss.tokens,
@@ -99,7 +100,8 @@ def moved_segment(step: Step) -> Iterator[Finding]:
         severity="warning",
         title="Content moved to another place in the prompt",
         detail=f"What stood at {_old_path(at)} in the request before stands further back now.",
-        fix=f"Leave what was sent where it is; reminders belong into the newest message only. {_behind(step)}",
+        fix=marking_of(step.call).own
+        or f"Leave what was sent where it is; reminders belong into the newest message only. {_behind(step)}",
         calls=(step.call.id,),
         path=at.path,
         tokens=loss.tokens,
@@ -120,7 +122,8 @@ def prefix_changed(step: Step) -> Iterator[Finding]:
         severity="warning",
         title=title,
         detail=detail,
-        fix=f"Send again what was sent, unchanged, and add what is new at the end. {_behind(step)}",
+        fix=marking_of(step.call).own
+        or f"Send again what was sent, unchanged, and add what is new at the end. {_behind(step)}",
         calls=(step.call.id,),
         path=at.path,
         tokens=loss.tokens,
@@ -246,9 +249,9 @@ def _behind(step: Step) -> str:
     if not step.engine:
         by_rule = provider in _BREAKPOINTS or platform in _BREAKPOINTS
     if by_rule and "bedrock" in (provider, platform):
-        return "Whatever changes must stand behind the last cachePoint: all that follows it is read again."
+        return "Whatever changes must stand behind the last cachePoint: all that follows it is billed again."
     if by_rule:
-        return "Whatever changes must stand behind the last cache_control breakpoint: all after it is read again."
+        return "Whatever changes must stand behind the last cache_control breakpoint: all after it is billed again."
     if provider:
-        return "This provider caches the longest unchanged beginning by itself: all after a change is read again."
-    return "Prompt caches hold an unchanged beginning only: all that follows a change is read again."
+        return "This provider caches the longest unchanged beginning by itself: all after a change is billed again."
+    return "Prompt caches hold an unchanged beginning only: all that follows a change is billed again."

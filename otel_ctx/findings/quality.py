@@ -142,7 +142,7 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
         "",
         (
             "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into a file of "
-            "your own: --rules FILE with a [[price]] row."
+            "your own: --rules FILE with a [[price]] row. The name of a deployment is mended by --model NAME=MODEL."
         ),
     )
     if call.service_tier not in ("", "standard"):

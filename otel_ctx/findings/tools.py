@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from otel_ctx.findings.loss import UNSEEN, known_by_hash, loss_of, too_short
+from otel_ctx.findings.marking import marking_of
 from otel_ctx.findings.step import Step, named
 from otel_ctx.model import Break, Finding, Segment
 from otel_ctx.parts import loads
@@ -99,7 +100,7 @@ def _finding(step: Step, at: Break, kind: str, severity: Any, title: str, detail
         severity="info" if harmless else severity,
         title=title,
         detail=f"{detail}{harmless}",
-        fix=fix,
+        fix=marking_of(step.call).own or fix,
         calls=(step.call.id,),
         path=at.path,
         tokens=loss.tokens,

@@ -94,11 +94,27 @@ def growth_spike(step: Step) -> Iterator[Finding]:
         kind="growth_spike",
         severity="warning",
         title="One turn added far more than those before it",
-        detail=f"{added:,} tokens in one turn; {usual:,.0f} a turn were usual.",
+        detail=f"{added:,} tokens in one turn; {usual:,.0f} a turn were usual.{_largest_new(step, added)}",
         fix="Look at the largest new segment, most often a tool's result: let the tool return less, or a part at a time.",
         calls=(step.call.id,),
         evidence="reported" if now.usage_method == "exact" else "predicted",
     )
+
+
+def _largest_new(step: Step, added: int) -> str:
+    """Which part of the prompt it was, where all of it was seen: the one that is most of it, or media, whose tokens nobody
+    counts."""
+    call, before = step.call, step.previous
+    whole = before is not None and before.completeness.status == call.completeness.status == "full"
+    if not whole or step.reading.break_ is not None:
+        return ""
+    new = list(call.prompt)[step.reading.shared :]
+    largest = max(new, key=lambda s: s.tokens or 0, default=None)
+    if largest is not None and (largest.tokens or 0) > added / 2:
+        about = "" if call.prompt.exact else "about "
+        return f" Most of it is {largest.path} ({largest.kind}, {about}{largest.tokens:,} tokens)."
+    media = [f"{s.path} ({s.kind})" for s in new if s.tokens is None and s.kind in ("image", "file")]
+    return f" New in it: {', '.join(media)}." if media else ""
 
 
 def _figures(now: Context) -> str:

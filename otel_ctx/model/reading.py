@@ -122,16 +122,17 @@ Lifetime = Literal["as_it_is", "longer", "kept_alive"]
 @dataclass(frozen=True, slots=True)
 class Savings:
     """What a conversation would save at list price with its findings fixed. ``tokens`` would be read from the cache instead of
-    billed again; ``spent``: USD that it cost; ``lifetime``: that is cheapest with its pauses."""
+    billed again; ``usd``: None where none of them has a price; ``spent``: USD that it cost; ``lifetime``: that is cheapest with
+    its pauses."""
 
     tokens: int
-    usd: float
+    usd: float | None
     spent: float
     lifetime: Lifetime
 
     @property
     def share(self) -> float:
-        return self.usd / self.spent if self.spent else 0.0
+        return self.usd / self.spent if self.usd and self.spent else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import Inputs
 from otel_ctx.outputs.views.listing import Entry, listing
 from otel_ctx.outputs.views.names import held_back
+from otel_ctx.outputs.views.selection import mark
 from otel_ctx.outputs.views.summary import only_predicted
-from otel_ctx.outputs.views.totals import totals
+from otel_ctx.outputs.views.totals import cost_words, totals
 from otel_ctx.outputs.views.words import many, percent
 
 _CONVERSATIONS = 10
@@ -56,7 +57,7 @@ def _head(analysis: Analysis, inputs: Inputs) -> Iterator[str]:
         facts.append(f"**{waste['tokens']:,} tokens billed again**{lost}{predicted}")
     if cost["usd"] is not None:
         low, high = _usd(cost["usd_low"]), _usd(cost["usd_high"])
-        facts.append(f"{high if low == high else f'{low} to {high}'} at list price")
+        facts.append(cost_words(analysis.readings, high if low == high else f"{low} to {high}"))
     yield ""
     yield " · ".join(facts)
     if inputs.skipped:
@@ -108,7 +109,7 @@ def _conversations(analysis: Analysis) -> Iterator[str]:
 
 def _row(e: Entry) -> str:
     c, s = e.conversation, e.summary
-    name = " › ".join((*c.services[:1], *c.agents[:1])) or c.id[:8]
+    name = " › ".join((*c.services[:1], *c.agents[:1])) or mark(c.id)
     cells: Sequence[str] = (
         str(e.number),
         _code(name),

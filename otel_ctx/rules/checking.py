@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -104,6 +105,14 @@ def _references(rules: Rules) -> list[str]:
     for price in (price for rows in rules.prices.values() for price in rows):
         clocked = bool(price.hours) or not (price.weekdays or price.some_days)
         expect(clocked, "price", price.id, "hours", "missing: weekdays and some_days are said of hours")
+
+    for table in ("price", "service_tier"):
+        for row in rules.rows(table):
+            provider = row["provider"]
+            near = get_close_matches(provider, known, 1)
+            meant = f", is {near[0]} meant? There are" if near else "; there are"
+            why = f"no provider {provider!r}{meant} {', '.join(sorted(known))}"
+            expect(provider in known, table, row["id"], "provider", why)
 
     # Names are compared after normalising: another spelling would never match.
     patterns = [("family", f.id, f.match) for f in rules.families]

@@ -24,6 +24,10 @@ _CLIENT = re.compile(
 _WRAPPED = re.compile(r"databricks-|system\.ai\.")
 _BEDROCK_VERSION = re.compile(r"(?:-v\d+|-\d+):\d+(?::\d+k)?$")
 _CLAUDE_VERSION = re.compile(r"-v\d+$")
+# One model under several names: "claude-opus-4-0", and the generation on the other side of the model than Anthropic has it.
+_CLAUDE_FIRST = re.compile(r"(?<=[a-z]-\d)-0$")
+_CLAUDE_TURNED = re.compile(r"^claude-([4-9](?:-\d)?)-([a-z]+)")
+_CLAUDE_3_TURNED = re.compile(r"^claude-([a-z]+)-(3(?:-\d)?)(?=-|$)")
 _DATE = re.compile(r"-20\d\d(?:-\d\d-\d\d|\d{4})(?=$|-)")
 _TAIL = re.compile(r"(?:\[[^\]]*\]|:[a-z][a-z-]*|-latest|-default)$")
 _DOT = re.compile(r"(?<=\d)\.(?=\d)")
@@ -60,6 +64,8 @@ def _snapshot(model: str) -> str:
     bare = _BEDROCK_VERSION.sub("", bare.split("@", 1)[0])
     if bare.startswith("claude"):
         bare = _DOT.sub("-", _CLAUDE_VERSION.sub("", _TAIL.sub("", bare)))
+        bare = _CLAUDE_3_TURNED.sub(r"claude-\2-\1", _CLAUDE_TURNED.sub(r"claude-\2-\1", bare))
+        bare = _CLAUDE_FIRST.sub("", bare)
     return _TAIL.sub("", bare)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -37,7 +39,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and value >= 0
+    return type(value) in (int, float) and 0 <= value < math.inf
 
 
 def _is_text(value: Any) -> bool:
@@ -99,21 +101,37 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "in_prefix": _is_texts, "routing": _is_text, "requires": _is_text, "hash": _is_text,
     "usage_input_includes_cache": _is_bool,
 }  # fmt: skip
+_WANTED: Mapping[Callable[[Any], bool], str] = {
+    _is_count: "a whole number, 0 or more", _is_number: "a number, 0 or more", _is_text: "a text",
+    _is_texts: "a list of texts", _is_bool: "true or false", _is_numbers: "a table of numbers, 0 or more",
+    _is_pair: "two whole numbers, the smaller first", _is_ttls: "a table of seconds: whole numbers, or pairs of them",
+    _is_date: "YYYY, YYYY-MM or YYYY-MM-DD",
+}  # fmt: skip
+"""What is wanted, by the test for it."""
+
+
+def _why(value: Any, test: Callable[[Any], bool]) -> str:
+    """Why a value is no good."""
+    if test is _is_prices and isinstance(value, dict):
+        for name, usd in value.items():
+            if name not in PRICED:
+                return f"{name!r} is no class of token: there are {', '.join(PRICED)}"
+            if not _is_number(usd):
+                return f"{name}: {usd!r} is no price: {_WANTED[_is_number]}"
+        return "input is missing"
+    wanted = _WANTED.get(test)
+    return f"{value!r} is not {wanted}" if wanted else f"{value!r} cannot be used here"
+
+
 REQUIRED = (
     "min_cacheable_tokens", "granularity_tokens", "max_breakpoints", "lookback_positions", "ttl_seconds",
     "ttl_refresh_on_read", "entry_available", "write_multiplier", "read_multiplier", "usage_input_includes_cache",
 )  # fmt: skip
 _ANNOTATIONS = {"value", "source", "status", "date", "note"}
-_ROW_FIELDS = {"id", "source", "status", "date", "note"}
-_FAMILY_FIELDS = _ROW_FIELDS | {
-    "like",
-    "rest_from",
-    "with_markers",
-    "provider",
-    "platforms",
-    "match",
-    "engine",
-}
+_ROW_FIELDS = ("id", "source", "status", "date", "note")
+_FAMILY_FIELDS = (
+    *_ROW_FIELDS, "like", "rest_from", "with_markers", "provider", "platforms", "match", "engine",
+)  # fmt: skip
 
 
 class Reader:
@@ -135,7 +153,9 @@ class Reader:
 
     def only(self, *allowed: str) -> None:
         for field in sorted(self.row.keys() - set(allowed)):
-            raise self.fail(field, "no such field")
+            near = get_close_matches(field, allowed, 1)
+            meant = f", is {near[0]} meant? There are" if near else "; there are"
+            raise self.fail(field, f"no such field{meant} {', '.join(dict.fromkeys(allowed))}")
 
     def take(self, field: str, test: Callable[[Any], bool], default: Any = None) -> Any:
         if field not in self.row:
@@ -143,7 +163,7 @@ class Reader:
                 raise self.fail(field, "missing")
             return default
         if not test(self.row[field]):
-            raise self.fail(field, f"{self.row[field]!r} cannot be used here")
+            raise self.fail(field, _why(self.row[field], test))
         return self.row[field]
 
     def text(self, field: str, default: str | None = None) -> str:
@@ -159,7 +179,10 @@ class Reader:
         return found
 
     def one_of(self, field: str, allowed: tuple[str, ...], default: str | None = None) -> Any:
-        return self.take(field, lambda v: v in allowed, default)
+        found = self.take(field, lambda v: True, default)
+        if found not in (*allowed, default):
+            raise self.fail(field, f"{found!r} is none of {', '.join(filter(None, allowed))}")
+        return found
 
     def row_id(self) -> str:
         """The row's id; a row also has a source, a date and a status of its own."""
@@ -184,7 +207,7 @@ class Reader:
             raise self.fail(field, f"date {date!r} is not YYYY, YYYY-MM or YYYY-MM-DD")
         value, note = own.get("value"), own.get("note", self.row.get("note", ""))
         if value is not None and not test(value):
-            raise self.fail(field, f"{value!r} cannot be used here")
+            raise self.fail(field, _why(value, test))
         if value is not None and status == "unknown":
             raise self.fail(field, "has a value, but its status is unknown")
         if not isinstance(note, str):
@@ -231,9 +254,9 @@ def read_family(read: Reader, groups: Mapping[str, Group]) -> Family:
         read = read.over(groups[like].fields)
     own_id, rest_from = read.row_id(), read.text("rest_from", "")
     values = {**shared, **_values(read)}
-    for field in REQUIRED:
-        if field not in values and not rest_from:
-            raise read.fail(field, "missing")
+    missing = [field for field in REQUIRED if field not in values]
+    if missing and not rest_from:
+        raise read.fail(", ".join(missing), "missing")
     return Family(
         id=own_id,
         provider=read.text("provider"),

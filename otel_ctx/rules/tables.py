@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -68,12 +69,17 @@ class Rules:
     """All rule tables, read only. Each is built when it is first asked; an error in it is a RulesError."""
 
     def __init__(
-        self, tables: Callable[[str], Any], overridden: frozenset[tuple[str, str]] = frozenset()
+        self,
+        tables: Callable[[str], Any],
+        overridden: frozenset[tuple[str, str]] = frozenset(),
+        models: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """``tables(name)`` gives a table as ``rows`` has it.
-        ``overridden`` names (table, id) of the rows that are the user's, for error messages."""
+        ``overridden`` names (table, id) of the rows that are the user's, for error messages; ``models``: as
+        ``standing_for`` takes them."""
         self._tables = tables
         self._overridden = overridden
+        self._models = models
         self._model = lru_cache(maxsize=512)(self._find_model)
         self._usage = lru_cache(maxsize=512)(self._find_usage)
         self._platform = lru_cache(maxsize=512)(self._find_platform)
@@ -185,6 +191,15 @@ class Rules:
 
     # ---- questions
 
+    def standing_for(self, models: Mapping[str, str]) -> Rules:
+        """The same rules, in which names that fit a pattern (``*`` allowed) of ``models`` stand for the model it maps to:
+        those of deployments, inference profiles or self-hosted models."""
+        return Rules(self._tables, self._overridden, models) if models else self
+
+    def known(self, model: str) -> str:
+        """The model that a name stands for."""
+        return next((real for pattern, real in self._models.items() if fnmatchcase(model, pattern)), model)
+
     def model(self, model: str, platform: str = "") -> Family | None:
         """The cache rules of a model where it is served. ``platform`` may be any spelling of one; left out, the
         model's id must tell. None: no rule is known."""
@@ -262,12 +277,14 @@ class Rules:
     # ---- how they are answered
 
     def _find_model(self, model: str, platform: str) -> Family | None:
+        model = self.known(model)
         served = self._platform(platform, model)
         if served is not None and served.passes:
             served = self._maker(model)
         return self._best_family(normalise_model_id(model), served.id) if served else None
 
     def _find_prices(self, model: str, platform: str) -> tuple[Price, ...]:
+        model = self.known(model)
         served, maker, names = self._platform(platform, model), self._maker(model), priced_names(model)
         for at in (served, maker):
             for provider in (at.id, at.provider) if at is not None else ():
@@ -279,6 +296,7 @@ class Rules:
         return ()
 
     def _find_window(self, model: str) -> Value | None:
+        model = self.known(model)
         raw = model.strip().lower()
         for row in self.windows:
             if row.suffix and raw.endswith(row.suffix):
@@ -290,6 +308,7 @@ class Rules:
         return replace(best.tokens, status="inferred")
 
     def _find_encoding(self, model: str, provider: str) -> Encoding:
+        model = self.known(model)
         best = _best(normalise_model_id(model), self.encodings)
         if best:
             return best.name
@@ -333,6 +352,7 @@ class Rules:
         return best
 
     def _find_platform(self, provider: str, model: str) -> Platform | None:
+        model = self.known(model)
         named = self._named(provider)
         if named is None:
             return self._by_id(model)

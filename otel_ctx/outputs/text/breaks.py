@@ -1,4 +1,4 @@
-"""Where the prefix broke: the place, the characters, and what had to be read again."""
+"""Where the prefix broke: the place, the characters, and what was billed again."""
 
 from __future__ import annotations
 
@@ -133,8 +133,9 @@ def _entry(view: View, group: list[Reading]) -> Iterator[Line]:
         what += f" at character {first}" if len(offsets) == 1 else f" from character {first} on"
     yield line("  ", Run(clip(path + name, view.width - 2 - cells(what) - 1), "strong"), what)
     lost = _lost(group)
-    about = [f"{number(lost)} tokens read again"] if lost else []
-    about.append(many(len(group), "time"))
+    times, losing = many(len(group), "time"), sum(_lost([r]) > 0 for r in group)
+    about = [f"{number(lost)} tokens billed again"] if lost else []
+    about.append(f"{losing:,} of {times}" if 0 < losing < len(group) else times)
     about += view.turns([r.call.id for r in group])
     yield from facts(about, view.width, _INDENT)
     if view.show_text:

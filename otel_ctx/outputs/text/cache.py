@@ -24,7 +24,7 @@ from otel_ctx.outputs.text.layout import (
 )
 from otel_ctx.outputs.text.view import View, some
 from otel_ctx.outputs.views.summary import only_predicted
-from otel_ctx.outputs.views.totals import totals
+from otel_ctx.outputs.views.totals import cost_words, totals
 
 _INDENT = 2
 _NAME = 34
@@ -41,9 +41,8 @@ def cache(view: View) -> Iterator[Line]:
         return
     sums = totals(readings, view.analysis.conversations)
     waste, cost = sums["waste"], sums["cost"]
-    money = usd_range(cost["usd_low"], cost["usd_high"])
-    note = "cost not known" if cost["usd"] is None else f"{money} at list price"
-    yield from heading("Prompt cache", note, view.width)
+    money = "" if cost["usd"] is None else usd_range(cost["usd_low"], cost["usd_high"])
+    yield from heading("Prompt cache", cost_words(readings, money), view.width)
     named = [f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o] and o != "not_reported"]
     yield from facts([*named, *_silent(sized)], view.width, _INDENT)
     if dark:

@@ -23,6 +23,7 @@ from otel_ctx.outputs.text.layout import (
 from otel_ctx.outputs.text.table import Cell, Column, table
 from otel_ctx.outputs.text.view import BAND_STYLES, View, mark, some, who
 from otel_ctx.outputs.views.listing import Entry, not_joined
+from otel_ctx.outputs.views.totals import cost_words
 
 _COLUMNS = (
     Column("#"),
@@ -61,7 +62,7 @@ def _listing(view: View, entries: Sequence[Entry], numbers: Mapping[str, int]) -
         predicted = all(e.summary.predicted for e in entries if e.summary.wasted)
         words.append(f"{number(lost)} tokens billed again{' (predicted)' if predicted else ''}")
     if highs:
-        words.append(f"{usd_range(sum(lows), sum(highs))} at list price")
+        words.append(cost_words(view.analysis.readings, usd_range(sum(lows), sum(highs))))
     yield from facts(words, view.width, 0)
     alone = not_joined(view.analysis.readings)
     if alone:

@@ -75,17 +75,34 @@ def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | No
     known = [c.savings for c in conversations if c.savings is not None]
     if not known or any(c.part for c in conversations):
         return None
-    usd, spent = math.fsum(s.usd for s in known), math.fsum(s.spent for s in known)
+    saved, spent = [s.usd for s in known if s.usd is not None], math.fsum(s.spent for s in known)
+    usd = math.fsum(saved) if saved else None
     sessions = sum(c.parent is None for c in conversations)
-    each = usd / sessions if sessions else None
+    each = usd / sessions if usd is not None and sessions else None
     return {
         "tokens": sum(s.tokens for s in known),
         "usd": rounded_usd(usd),
-        "share": round(usd / spent, 4) if spent else 0.0,
+        "share": round(usd / spent, 4) if usd and spent else 0.0,
         "sessions": sessions,
         "usd_per_session": rounded_usd(each),
         "usd_per_1000_sessions": rounded_usd(1000 * each) if each is not None else None,
     }
+
+
+def cost_words(readings: Sequence[Reading], money: str) -> str:
+    """What the cost rests on. ``money``: the sum, "" where no call has a cost: then why."""
+    several = "aggregate_only"
+    told = [
+        r for r in readings if r.call.usage.input is not None and several not in r.call.completeness.reasons
+    ]
+    unpriced = [r for r in told if r.cost is None]
+    if money:
+        some = f" of {len(told) - len(unpriced):,} of {len(told):,} calls" if unpriced else ""
+        return f"{money} at list price{some}"
+    if unpriced:
+        return "cost not known: no price of the model"
+    sums = bool(readings) and all(several in r.call.completeness.reasons for r in readings)
+    return f"cost not known: {'only sums of several calls' if sums else 'no usage reported'}"
 
 
 def rounded_usd(value: float | None) -> float | None:

@@ -20,6 +20,7 @@ function totals() {
       ["that cost", usd(t.waste.usd)], ["list price", usdRange(t.cost.usd_low, t.cost.usd_high)], ["saved by cache", usd(t.cost.saved_usd)],
       ["from", time(Math.round((t.start_unix_nano ?? 0) / 1e6))],
     ]),
+    t.cost.usd !== null && t.cost.priced_calls < t.reported_by ? el("p", { class: "note" }, `The cost is that of ${count(t.cost.priced_calls)} of ${many(t.calls, "call")}.`) : null,
     t.reported_by < t.calls ? el("p", { class: "note" }, `Usage is reported by ${count(t.reported_by)} of ${many(t.calls, "call")}.`) : null,
     notes.map((n) => el("p", { class: "note" }, n)),
   ];

@@ -45,6 +45,10 @@ class Scene:
     def at(self, r: Reading) -> str:
         return f"turn {r.turn:,} of {label(self.conversations[r.conversation])}"
 
+    def left_out(self, kinds: Sequence[str]) -> list[str]:
+        """Of these kinds those that were found and are ignored."""
+        return [kind for kind, _ in self.whole.ignored if kind in kinds]
+
     def unchecked(self, *checks: str) -> tuple[list[str], str]:
         """Calls for which one of ``checks`` was not possible, and the first reason."""
         chosen = {r.call.id for r in self.readings}
@@ -67,6 +71,11 @@ def of_all(few: int, scene: Scene) -> str:
 
 def others(count: int) -> str:
     return f", and {count:,} more" if count else ""
+
+
+def but_for(kinds: Sequence[str], told: str, what: str = "what is") -> str:
+    """``told``, which holds of what is not ignored only."""
+    return f"but for {what} ignored ({', '.join(kinds)}), {told}" if kinds else told
 
 
 def or_unplaced(found: Found, scene: Scene) -> Found:

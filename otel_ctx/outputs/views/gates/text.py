@@ -10,6 +10,7 @@ from otel_ctx.outputs.views.gates.scene import (
     NOTHING_FOLLOWS,
     Found,
     Scene,
+    but_for,
     ids,
     many,
     of_all,
@@ -34,9 +35,11 @@ def stable_prefix(scene: Scene, _: bool) -> Found:
         where = f"{first.break_.path} ({kind})" if first.break_ is not None else kind
         of = f"; {many(len(broken), 'break')} in {many(len(scene.readings), 'call')}"
         return Found(failed=f"{where} at {scene.at(first)}{of}", value=float(len(broken)), calls=ids(broken))
-    return _compared(
-        scene, "every prompt goes on from the one before, unchanged", "prefix_changed", "tools_changed"
-    )
+    hidden = sum(r.break_ is not None for r in scene.readings)
+    left_out = scene.left_out(BREAKS) if hidden else []
+    told = "every prompt goes on from the one before, unchanged"
+    told = but_for(left_out, told, f"{many(hidden, 'break')} {'that is' if hidden == 1 else 'that are'}")
+    return _compared(scene, told, "prefix_changed", "tools_changed")
 
 
 def no_eviction(scene: Scene, _: bool) -> Found:
@@ -51,15 +54,15 @@ def no_eviction(scene: Scene, _: bool) -> Found:
         kind = next((k for k in first.findings if k in _EVICTIONS), "evicted behind another change")
         told = f"{kind} at {scene.at(first)}{others(len(gone) - 1)}"
         return Found(failed=told, value=float(len(gone)), calls=ids(gone))
-    return _compared(scene, "all that was sent is sent again", "prefix_changed")
+    told = but_for(scene.left_out(_EVICTIONS), "all that was sent is sent again")
+    return _compared(scene, told, "prefix_changed")
 
 
 def _lost_behind(scene: Scene, before: Reading, r: Reading) -> bool:
     """A break is told once, at its first segment: what is gone behind it is not said there."""
     if r.break_ is None:
         return False
-    left_out = {kind for kind, _ in scene.whole.ignored}
-    if left_out & set(_EVICTIONS) and not any(k in BREAKS for k in r.findings):
+    if scene.left_out(_EVICTIONS) and not any(k in BREAKS for k in r.findings):
         return False
     kept = {s.digest for s in r.call.prompt.messages}
     old = before.call.prompt.messages
@@ -108,9 +111,8 @@ def no_dead_schemas(scene: Scene, _: bool) -> Found:
     if untold:
         told = f"{many(len(untold), 'call')} without a tool on record: whether none was sent is not known"
         return Found(unknown=told, calls=ids(untold))
-    return Found(
-        passed="every tool was called or spoken of" if any(sending.values()) else "no tools were sent"
-    )
+    told = "every tool was called or spoken of" if any(sending.values()) else "no tools were sent"
+    return Found(passed=but_for(scene.left_out(("dead_tool_schema",)), told))
 
 
 def _sent_none(r: Reading) -> bool:
