@@ -242,7 +242,8 @@ def _price_origin(rules: Rules, price: Price, *when: str) -> str:
         for s in _sources(rules, price)
     ]
     whose = "the maker's, " if price.elsewhere else ""
-    said = (f"{whose}{price.status}, {price.date}: {'; '.join(titles)}", *when)
+    dated = ", ".join(filter(None, (f"{whose}{price.status}", price.date)))
+    said = (f"{dated}: {'; '.join(titles)}", *when)
     return f"({'; '.join(filter(None, said))})"
 
 
