@@ -13,12 +13,14 @@ from otel_ctx.cache.store import Entry, Store
 from otel_ctx.cost import cost_of
 from otel_ctx.model import (
     EMPTY_CHAIN,
+    NO_SECTION,
     Access,
     Break,
     Call,
     Completeness,
     Kind,
     Prompt,
+    Section,
     Segment,
     SpanRef,
     Tokens,
@@ -48,9 +50,9 @@ def prompt(blocks: Sequence[Block]) -> Prompt:
         segments.append(
             Segment(kind, "user", "", f"messages[{i}]", tokens * 4, tokens, "exact", digest, marker)  # type: ignore[arg-type]
         )
-    tools = tuple(s for s in segments if s.kind == "tools")
+    tools = Section(s for s in segments if s.kind == "tools")
     rest = segments[len(tools) :]
-    return Prompt(tools, (), grown(EMPTY_CHAIN, rest, len(rest)))
+    return Prompt(tools, NO_SECTION, grown(EMPTY_CHAIN, rest, len(rest)))
 
 
 def call(

@@ -22,6 +22,7 @@ from otel_ctx.model import (
     Method,
     Reading,
     Reason,
+    Section,
     Segment,
     Span,
     Telling,
@@ -1089,7 +1090,7 @@ def complete(
         **more,
     )
     chain = grown(EMPTY_CHAIN, messages, len(messages))
-    told = Told(telling, tuple(tools), tuple(system), chain, (), telling.reasons)
+    told = Told(telling, Section(tools), Section(system), chain, (), telling.reasons)
     (call,) = fold([told], {}, load(), lambda base, chains: base).calls
     c = call.completeness
     return c.status, c.reasons, set(c.lost)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from otel_ctx.context import Bands, Limits, context_of, growth_of, limit_of
 from otel_ctx.engine import Engine, Settings
-from otel_ctx.model import EMPTY_CHAIN, Call, Completeness, Context, Prompt, Span, SpanRef, Usage
+from otel_ctx.model import EMPTY_CHAIN, NO_SECTION, Call, Completeness, Context, Prompt, Span, SpanRef, Usage
 from otel_ctx.rules import load
 
 RULES = load()
@@ -45,7 +45,7 @@ def call(model: str = "gpt-4o", **more: Any) -> Call:
         "first_token_unix_nano": None,
         "completeness": Completeness("full"),
         "usage": Usage(),
-        "prompt": Prompt((), (), EMPTY_CHAIN),
+        "prompt": Prompt(NO_SECTION, NO_SECTION, EMPTY_CHAIN),
         "answer": (),
         "reserve": None,
         "limit": None,

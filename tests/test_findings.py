@@ -21,6 +21,7 @@ from otel_ctx.engine.texts import Texts
 from otel_ctx.findings import CHECKS, Step, as_it_stands, gather, unknown_dialects
 from otel_ctx.findings.window import headroom_low
 from otel_ctx.model import (
+    NO_SECTION,
     Analysis,
     Band,
     Break,
@@ -34,6 +35,7 @@ from otel_ctx.model import (
     Reading,
     Reason,
     Relation,
+    Section,
     Span,
     SpanRef,
     Status,
@@ -635,7 +637,8 @@ def made(
     **more: Any,
 ) -> Call:
     parts = [Part("user", "user", "", f"messages[{i}].parts[0]", m) for i, m in enumerate(messages)]
-    head = (ASSEMBLER.segment(Part("system", "system", "", "system[0]", system), ""),) if system else ()
+    parts_of_system = [Part("system", "system", "", "system[0]", system)] if system else []
+    head = Section(ASSEMBLER.segment(p, "") for p in parts_of_system)
     history = grown(EMPTY, [ASSEMBLER.segment(p, "") for p in parts], len(parts))
     blank = Call(
         id="t:1", spans=(SpanRef("t", "1", "primary", "genai"),), trace_id="t", parent_id="", dialect="genai",
@@ -643,7 +646,7 @@ def made(
         provider="openai", platform="openai", model="gpt-4o", response_id="", previous_response_id="",
         conversation_hint="", start_unix_nano=0, end_unix_nano=1, first_token_unix_nano=None,
         completeness=Completeness(status, reasons, frozenset(lost)), usage=usage,
-        prompt=Prompt((), head, history), answer=(), reserve=None, limit=None,
+        prompt=Prompt(NO_SECTION, head, history), answer=(), reserve=None, limit=None,
     )  # fmt: skip
     return replace(blank, **more)
 

@@ -17,7 +17,7 @@ from otel_ctx.engine.packed import Packing
 from otel_ctx.engine.spans import RecentParents, RecentSpans
 from otel_ctx.engine.texts import Texts
 from otel_ctx.live.gateway.delivered import Delivered
-from otel_ctx.model import EMPTY_CHAIN, Chain, Prompt, Segment, Span, grown
+from otel_ctx.model import EMPTY_CHAIN, NO_SECTION, Chain, Prompt, Segment, Span, grown
 
 SECOND = 1_000_000_000
 segments = st.builds(
@@ -126,13 +126,13 @@ def test_a_path_at_rest_goes_on_as_the_same_path(
     first: list[Segment], more: list[Segment], total: int
 ) -> None:
     path, chain = Path(), grown(EMPTY_CHAIN, first, len(first))
-    path.follow(Prompt((), (), chain), 0, total, 1.0, drops=True)
+    path.follow(Prompt(NO_SECTION, NO_SECTION, chain), 0, total, 1.0, drops=True)
     at_rest = path.packed()
     for _ in range(2):  # what goes on from it leaves it as it is
         again = at_rest.opened()
         assert again.packed() == at_rest
         assert all(getattr(again, f.name) == getattr(path, f.name) for f in fields(Path))
-        prompt = Prompt((), (), grown(chain, more, len(first) + len(more)))
+        prompt = Prompt(NO_SECTION, NO_SECTION, grown(chain, more, len(first) + len(more)))
         again.follow(prompt, len(first), total + 100, 1.0, drops=True)
     path.follow(prompt, len(first), total + 100, 1.0, drops=True)
     assert path.packed() == again.packed()

@@ -29,6 +29,7 @@ from otel_ctx.model import (
     NotChecked,
     Prompt,
     Reading,
+    Section,
     Segment,
     Tokens,
     Usage,
@@ -74,8 +75,8 @@ class Builder:
         completeness: Completeness = FULL,
         **more: Any,
     ) -> Reading:
-        tools = tuple(s for s in segments if s.kind == "tools")
-        system = tuple(s for s in segments if s.kind == "system")
+        tools = Section(s for s in segments if s.kind == "tools")
+        system = Section(s for s in segments if s.kind == "system")
         messages = tuple(s for s in segments if s.kind not in ("tools", "system"))
         sums = [0] * len(KINDS)
         for s in messages:

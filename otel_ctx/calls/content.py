@@ -13,8 +13,9 @@ from otel_ctx.calls.told import Extend, Told, content_of, equal_numbers, tells_a
 from otel_ctx.model import (
     EMPTY_CHAIN,
     KIND_INDEX,
+    NO_SECTION,
     Chain,
-    Segment,
+    Section,
     UsageClaim,
 )
 
@@ -196,8 +197,8 @@ def _with_content(span: Told, records: list[Told], extend: Extend) -> Told:
     return replace(
         span,
         telling=t._replace(lost=lost, usage=usage, **said),
-        tools=tools.tools if tools is not None else (),
-        system=once(system.system, chain) if system is not None else (),
+        tools=tools.tools if tools is not None else NO_SECTION,
+        system=once(system.system, chain) if system is not None else NO_SECTION,
         messages=chain,
         answer=answer,
         reasons=reasons,
@@ -238,9 +239,9 @@ def _whole(told: Sequence[Told], section: str, size: Callable[[Told], int]) -> T
     return whole or max(has, key=size, default=None)
 
 
-def once(system: tuple[Segment, ...], messages: Chain) -> tuple[Segment, ...]:
+def once(system: Section, messages: Chain) -> Section:
     """A system prompt that stands in the messages too is one system prompt."""
     if not system or not messages.tokens_by_kind[KIND_INDEX["system"]]:
         return system
     there = {s.digest for s in messages if s.kind == "system"}
-    return tuple(s for s in system if s.digest not in there)
+    return Section([s for s in system if s.digest not in there])

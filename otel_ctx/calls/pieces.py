@@ -14,7 +14,7 @@ from itertools import takewhile
 
 from otel_ctx.calls.sections import system_of
 from otel_ctx.calls.told import Extend, Told
-from otel_ctx.model import EMPTY_CHAIN, Call, Chain, Segment, Telling, grown
+from otel_ctx.model import EMPTY_CHAIN, NO_SECTION, Call, Chain, Section, Segment, Telling, grown
 
 _Names = Mapping[tuple[str, str], Told]
 _ASKED = frozenset({"user", "tool_result"})
@@ -56,12 +56,12 @@ def _time(piece: Told) -> int:
 
 def _with_named(told: Told, named: _Names) -> Told:
     """``told`` with the sections that it only names, where all that they name is there."""
-    found: dict[str, tuple[Segment, ...]] = {}
+    found: dict[str, Section] = {}
     for section in ("tools", "system"):
         names = [n for n in told.telling.names if n[0] == section]
         if names and not getattr(told, section) and all(n in named for n in names):
             segments = (s for n in names for s in getattr(named[n], section))
-            found[section] = tuple(replace(s, path=f"{section}[{i}]") for i, s in enumerate(segments))
+            found[section] = Section([replace(s, path=f"{section}[{i}]") for i, s in enumerate(segments)])
     if not found:
         return told
     reasons = told.reasons - ({"schema_missing"} if "tools" in found else set())
@@ -163,7 +163,7 @@ def history_of(call: Call, thread: str) -> Told:
         thread=thread,
         news="all",
     )
-    return Told(telling, (), (), call.prompt.messages, call.answer, frozenset())
+    return Told(telling, NO_SECTION, NO_SECTION, call.prompt.messages, call.answer, frozenset())
 
 
 def _call_id(message: Chain) -> str:

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from otel_ctx.calls.content import once
 from otel_ctx.calls.told import Told
-from otel_ctx.model import KIND_INDEX, Prompt, Reason, Segment
+from otel_ctx.model import KIND_INDEX, Prompt, Reason, Section
 
 _AGENTS = frozenset({"invoke_agent", "create_agent"})
 
@@ -43,9 +43,9 @@ def _agent(above: Sequence[Told]) -> Told | None:
     return next((a for a in above if a.telling.operation in _AGENTS), None)
 
 
-def system_of(told: Told) -> tuple[Segment, ...]:
+def system_of(told: Told) -> Section:
     """The system prompt that a telling has, be it the first of its messages."""
     if told.system or not told.messages.tokens_by_kind[KIND_INDEX["system"]]:
         return told.system
     first = takewhile(lambda s: s.kind == "system", told.messages)
-    return tuple(replace(s, path=f"system[{n}]") for n, s in enumerate(first))
+    return Section([replace(s, path=f"system[{n}]") for n, s in enumerate(first)])

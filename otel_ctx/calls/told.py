@@ -10,6 +10,7 @@ from otel_ctx.frozen import frozen
 from otel_ctx.model import (
     Chain,
     Reason,
+    Section,
     Segment,
     Telling,
     Usage,
@@ -44,8 +45,8 @@ class Told:
     """A telling whose content has been read: the raw values are gone, the segments are here."""
 
     telling: Telling
-    tools: tuple[Segment, ...]
-    system: tuple[Segment, ...]
+    tools: Section
+    system: Section
     messages: Chain
     answer: tuple[Segment, ...]
     reasons: frozenset[Reason]
@@ -55,11 +56,7 @@ class Told:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", f"{self.telling.trace_id}:{self.telling.span_id}")
-        size = self.messages.bytes
-        for section in (self.tools, self.system):
-            for s in section:
-                size += s.bytes
-        object.__setattr__(self, "content", size)
+        object.__setattr__(self, "content", self.tools.bytes + self.system.bytes + self.messages.bytes)
 
 
 def place_of(record: Told) -> tuple[int, ...]:

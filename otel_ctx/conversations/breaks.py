@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import replace
 
-from otel_ctx.model import EMPTY_CHAIN, Break, Call, Chain, Prompt, Segment, grown, replaced, told_otherwise
+from otel_ctx.model import (
+    EMPTY_CHAIN,
+    NO_SECTION,
+    Break,
+    Call,
+    Chain,
+    Prompt,
+    Segment,
+    grown,
+    replaced,
+    told_otherwise,
+)
 from otel_ctx.parts.texts import common_prefix
 
 _BLOCK = 128  # tokens: what caches round down to
@@ -30,7 +41,7 @@ def _side_by_side(a: Prompt, b: Prompt) -> tuple[Prompt, Prompt]:
     if among.system or not apart.system or next((s.kind for s in among.messages), "") != "system":
         return a, b
     chain = grown(EMPTY_CHAIN, (*apart.system, *apart.messages), apart.messages.messages + 1)
-    moved = Prompt(apart.tools, (), chain)
+    moved = Prompt(apart.tools, NO_SECTION, chain)
     return (moved, b) if apart is a else (a, moved)
 
 

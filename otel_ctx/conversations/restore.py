@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from otel_ctx.model import EMPTY_CHAIN, Call, grown
+from otel_ctx.model import EMPTY_CHAIN, Call, Section, grown
 
 _OVERLAP_SEGMENTS = 3  # fewer could be chance
 
@@ -29,5 +29,5 @@ def restored(call: Call, previous: Call) -> Call:
     chain = grown(EMPTY_CHAIN, head + both + new[overlap:], call.prompt.messages.messages)
     system = call.prompt.system
     if not system and "system" in call.completeness.lost:
-        system = tuple(replace(s, inferred=True) for s in previous.prompt.system)
+        system = Section([replace(s, inferred=True) for s in previous.prompt.system])
     return replace(call, prompt=replace(call.prompt, system=system, messages=chain))

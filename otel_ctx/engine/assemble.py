@@ -23,7 +23,19 @@ from otel_ctx.engine.texts import Texts
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
-from otel_ctx.model import METHODS, Chain, Method, Part, Raw, Reason, Segment, Unseen, grown
+from otel_ctx.model import (
+    METHODS,
+    NO_SECTION,
+    Chain,
+    Method,
+    Part,
+    Raw,
+    Reason,
+    Section,
+    Segment,
+    Unseen,
+    grown,
+)
 from otel_ctx.parts import (
     Beginnings,
     History,
@@ -78,7 +90,7 @@ class Assembler:
         self._discreet = discreet
         self._count = count
         self._texts = texts
-        self._sections: Memo[tuple[str, str, bytes], tuple[Segment, ...]] = Memo(1024)
+        self._sections: Memo[tuple[str, str, bytes], Section] = Memo(1024)
         self._facts: dict[str, Memo[int, int]] = {}  # by encoding, and 60 bits of the digest
         self._threads: Memo[int, _Known] = Memo(_THREADS)  # by 60 bits of encoding and thread
         self._heads: Memo[tuple[str, str], list[_Known]] = Memo(1024)
@@ -87,12 +99,12 @@ class Assembler:
         self._runs = Beginnings(4096, pairs_written)
         self._messages: Memo[tuple[bytes, int, str], tuple[Segment, ...]] = Memo(8192)
 
-    def section(self, raw: Raw | None, encoding: str) -> tuple[tuple[Segment, ...], set[Reason]]:
+    def section(self, raw: Raw | None, encoding: str) -> tuple[Section, set[Reason]]:
         """The segments of tools or of a system prompt, and what was found damaged."""
         if raw is None:
-            return (), set()
+            return NO_SECTION, set()
         if isinstance(raw.value, Unseen):
-            return (_unseen(raw.shape, raw.value.digest),), set()
+            return Section([_unseen(raw.shape, raw.value.digest)]), set()
         key = _digest_of(raw.value)
         if key is not None:
             known = self._sections.get((raw.shape, encoding, key))
@@ -109,7 +121,7 @@ class Assembler:
             reasons = reasons | {"redacted"}
         if raw.shape == "tools" and any(map(is_cut, seen)):
             reasons = reasons | {"value_cut"}
-        segments = tuple(self.segment(p, encoding) for p in seen)
+        segments = Section([self.segment(p, encoding) for p in seen])
         if key is not None and not reasons:
             self._sections.put((raw.shape, encoding, key), segments)
         return segments, reasons

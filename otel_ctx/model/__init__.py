@@ -6,7 +6,18 @@ The modules go one way: values, then what arrives and what is read of it, prompt
 
 from otel_ctx.model.analysis import Analysis, Conversation, Library, Withheld
 from otel_ctx.model.call import Call, Completeness, SpanRef, Usage, told_otherwise
-from otel_ctx.model.prompt import EMPTY_CHAIN, KIND_INDEX, ZERO, Chain, Prompt, Segment, grown, replaced
+from otel_ctx.model.prompt import (
+    EMPTY_CHAIN,
+    KIND_INDEX,
+    NO_SECTION,
+    ZERO,
+    Chain,
+    Prompt,
+    Section,
+    Segment,
+    grown,
+    replaced,
+)
 from otel_ctx.model.reading import (
     Access,
     Break,
@@ -45,6 +56,7 @@ __all__ = [
     "KINDS",
     "KIND_INDEX",
     "METHODS",
+    "NO_SECTION",
     "SEVERITIES",
     "ZERO",
     "Access",
@@ -81,6 +93,7 @@ __all__ = [
     "Role",
     "Said",
     "Savings",
+    "Section",
     "Segment",
     "Severity",
     "Span",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import field
+from functools import cached_property
 from hashlib import blake2b
 from itertools import takewhile
 from typing import NamedTuple
@@ -30,6 +31,28 @@ class Segment:
     inferred: bool = False  # restored from an earlier answer of the same conversation
 
 
+class Section(tuple[Segment, ...]):
+    """The segments of tools or of a system prompt. They come again with every call: what is summed up of them is kept."""
+
+    @cached_property
+    def counted(self) -> int:
+        return sum([s.tokens or 0 for s in self])
+
+    @cached_property
+    def exact(self) -> bool:
+        return all(s.method == "exact" for s in self if s.tokens is not None)
+
+    @cached_property
+    def bytes(self) -> int:
+        return sum([s.bytes for s in self])
+
+    @cached_property
+    def marked(self) -> tuple[tuple[int, str], ...]:
+        """(index, marker) of those that carry a cache marker."""
+        return tuple([(i, s.cache_marker) for i, s in enumerate(self) if s.cache_marker])
+
+
+NO_SECTION = Section()
 ZERO = (0,) * len(KINDS)
 KIND_INDEX: dict[str, int] = {k: i for i, k in enumerate(KINDS)}
 
@@ -151,21 +174,17 @@ class Prompt:
 
     ``counted`` is the sum of their tokens; ``exact`` says that every count is."""
 
-    tools: tuple[Segment, ...]
-    system: tuple[Segment, ...]
+    tools: Section
+    system: Section
     messages: Chain
     counted: int = field(init=False)
     exact: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        counted, exact = sum(self.messages.tokens_by_kind), not self.messages.estimated
-        for section in (self.tools, self.system):
-            for s in section:
-                if s.tokens is not None:
-                    counted += s.tokens
-                    exact = exact and s.method == "exact"
+        tools, system, messages = self.tools, self.system, self.messages
+        counted = tools.counted + system.counted + sum(messages.tokens_by_kind)
         object.__setattr__(self, "counted", counted)
-        object.__setattr__(self, "exact", exact)
+        object.__setattr__(self, "exact", tools.exact and system.exact and not messages.estimated)
 
     def __iter__(self) -> Iterator[Segment]:
         yield from self.tools
@@ -184,11 +203,14 @@ class Prompt:
 
     def marked(self) -> tuple[tuple[int, str], ...]:
         """(index, marker) of the segments that carry a cache marker."""
-        head = (*self.tools, *self.system)
-        own = tuple([(i, s.cache_marker) for i, s in enumerate(head) if s.cache_marker])
-        if not self.messages.marked:
-            return own
-        return own + tuple((i + len(head), marker) for i, marker in self.messages.marked)
+        tools, system, messages = self.tools, self.system, self.messages
+        marked, ahead = tools.marked, len(tools)
+        if system.marked:
+            marked += tuple([(i + ahead, marker) for i, marker in system.marked])
+        if messages.marked:
+            ahead += len(system)
+            marked += tuple([(i + ahead, marker) for i, marker in messages.marked])
+        return marked
 
 
 def replaced(gone: Sequence[Segment], rest: Sequence[Segment]) -> dict[int, int]:
