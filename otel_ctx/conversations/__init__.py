@@ -4,7 +4,7 @@ A call continues the one whose history is the longest prefix of its own. Framewo
 with equal words, sub-agents inside a parent's trace: ids alone would mix them, and most libraries give none.
 """
 
-from otel_ctx.conversations.breaks import find_break, shared_segments
+from otel_ctx.conversations.breaks import find_break, keeps_all, shared_segments
 from otel_ctx.conversations.threads import Placed, Threads
 
-__all__ = ["Placed", "Threads", "find_break", "shared_segments"]
+__all__ = ["Placed", "Threads", "find_break", "keeps_all", "shared_segments"]

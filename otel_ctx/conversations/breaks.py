@@ -35,6 +35,11 @@ def shared_segments(old: Prompt, new: Prompt, *, tools_alike: bool = False) -> i
     return n + _shared_chain(old.messages, new.messages)
 
 
+def keeps_all(old: Prompt, shared: int) -> bool:
+    """Does one that has so many segments of ``old`` have all of it? Without messages it may have more tools, too."""
+    return shared == len(old) and old.messages.length > 0
+
+
 def _side_by_side(a: Prompt, b: Prompt) -> tuple[Prompt, Prompt]:
     """Both with the system prompt at one place: one library has it apart, another as the first of the messages."""
     apart, among = (a, b) if a.system else (b, a)

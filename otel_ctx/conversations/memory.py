@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ctx.memo import Memo
@@ -42,19 +42,25 @@ class _Recent:
     items: dict[Hashable, End | tuple[End, ...]] = field(default_factory=dict)
 
     def add(self, key: Hashable, end: End) -> None:
-        known = self.items.pop(key, None)
-        self.items[key] = end if known is None else (*_several(known), end)[-self.each :]
-        if len(self.items) > self.size:
-            del self.items[next(iter(self.items))]
+        items = self.items
+        known = items.pop(key, None)
+        if known is None:
+            items[key] = end
+        else:
+            items[key] = (*(known if isinstance(known, tuple) else (known,)), end)[-self.each :]
+        if len(items) > self.size:
+            del items[next(iter(items))]
 
-    def get(self, key: Hashable) -> list[End]:
-        known = self.items.get(key)
-        return [end for end in _several(known) if not end.void] if known is not None else []
+    def get(self, key: Hashable) -> Sequence[End]:
+        known = self.items.get(key, ())
+        if isinstance(known, End):
+            return () if known.void else (known,)
+        return [end for end in known if not end.void] if known else ()
 
     def drop(self, key: Hashable, end: End) -> bool:
         """Forget ``end``; was it there?"""
         known = self.items.get(key)
-        if known is None or (known is not end and end not in _several(known)):
+        if known is not end and (not isinstance(known, tuple) or end not in known):
             return False
         left = tuple(e for e in known if e is not end) if isinstance(known, tuple) else ()
         if left:
@@ -62,10 +68,6 @@ class _Recent:
         else:
             del self.items[key]
         return True
-
-
-def _several(ends: End | tuple[End, ...]) -> tuple[End, ...]:
-    return (ends,) if isinstance(ends, End) else ends
 
 
 class _Ends:
@@ -82,8 +84,9 @@ class _Ends:
         if self._open.drop(key, end):
             self._continued.add(key, end)
 
-    def get(self, key: Hashable) -> list[End]:
-        return self._continued.get(key) + self._open.get(key)
+    def get(self, key: Hashable) -> Sequence[End]:
+        continued, newest = self._continued.get(key), self._open.get(key)
+        return (*continued, *newest) if continued else newest
 
 
 class Memory:

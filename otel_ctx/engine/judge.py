@@ -13,7 +13,7 @@ from functools import lru_cache
 from otel_ctx.cache import Simulator
 from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.context import context_of
-from otel_ctx.conversations import Placed, Threads, find_break, shared_segments
+from otel_ctx.conversations import Placed, Threads, find_break, keeps_all, shared_segments
 from otel_ctx.cost import cost_of
 from otel_ctx.engine.evidence import Evidence
 from otel_ctx.engine.settings import Settings
@@ -197,15 +197,14 @@ class Judge:
         usage, method = _depth(call, tokens)
         before = thread.usages[: -1 if placed.turn == thread.usages_to else None]
         context = context_of(call, usage, method, before, self._rules, self._settings.limits)
-        old = placed.compared
-        at = find_break(old, call, self._texts.get) if old is not None else None
-        if at is not None and tokens.factor != 1.0:
-            at = replace(at, tokens=round(at.tokens * tokens.factor))
-        previous = placed.previous
-        shared = 0
+        previous, old, shared, at = placed.previous, placed.compared, 0, None
         if previous is not None:
             alike = told_otherwise(previous, call)
             shared = shared_segments(previous.prompt, call.prompt, tools_alike=alike)
+        if old is not None and not (old is previous and keeps_all(old.prompt, shared)):
+            at = find_break(old, call, self._texts.get)
+        if at is not None and tokens.factor != 1.0:
+            at = replace(at, tokens=round(at.tokens * tokens.factor))
         reading = Reading(
             call=call,
             conversation=placed.conversation,
