@@ -143,21 +143,33 @@ def test_ends_of_one_key_leave_one_after_the_other() -> None:
     (call,) = LiveEngine().feed(conversation(0, 1))
     ends = [End(call.reading.call, "c", n) for n in range(5)]
     for n, end in enumerate(ends):
-        known.add("one", end)
+        known.add(["one"], end)
         assert known.get("one") == ends[max(0, n - 2) : n + 1]
-    assert not known.drop("one", ends[0])
-    assert not known.drop("none", ends[4])
-    assert known.drop("one", ends[3])
-    assert known.get("one") == [ends[2], ends[4]]
+    assert not known.drop(["one"], ends[0])
+    assert not known.drop(["none"], ends[4])
+    assert known.drop(["none", "one"], ends[3]) == ["one"]
+    assert list(known.get("one")) == [ends[2], ends[4]]
     ends[2].void = True
-    assert known.get("one") == [ends[4]]
-    assert known.drop("one", ends[2])
-    assert known.get("one") == [ends[4]]
-    assert known.drop("one", ends[4])
-    assert known.get("one") == []
+    assert list(known.get("one")) == [ends[4]]
+    assert known.drop(["one"], ends[2])
+    assert list(known.get("one")) == [ends[4]]
+    assert known.drop(["one"], ends[4])
+    assert list(known.get("one")) == []
     for key in ("two", "three", "four"):
-        known.add(key, ends[0])
-    assert [known.get(key) for key in ("two", "three", "four")] == [[], [ends[0]], [ends[0]]]
+        known.add([key], ends[0])
+    assert [list(known.get(key)) for key in ("two", "three", "four")] == [[], [ends[0]], [ends[0]]]
+
+
+def test_where_another_end_comes_those_that_were_continued_leave() -> None:
+    known = _Recent(size=2, waiting=True)
+    (call,) = LiveEngine().feed(conversation(0, 1))
+    first, second, third = (End(call.reading.call, "c", n) for n in range(3))
+    known.add(["one"], first)
+    first.next = second
+    known.add(["one"], second)
+    assert list(known.get("one")) == [second]
+    known.add(["one"], third)
+    assert list(known.get("one")) == [second, third]
 
 
 def entry(start: int, ready: int = 0, tokens: int = 2000) -> Entry:

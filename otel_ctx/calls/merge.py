@@ -244,9 +244,9 @@ def _within(usage: Usage, model: str, platform: str, rules: Rules) -> Usage:
     if window is None or not window.value:
         return usage
     most = _BEYOND * window.value
-    beyond = {c: n for c in _OF_A_CALL if (n := getattr(usage, c)) is not None and n > most}
-    if not beyond:
+    if max(usage.input or 0, usage.output or 0, usage.cache_read or 0, usage.cache_write or 0) <= most:
         return usage
+    beyond = {c: n for c in _OF_A_CALL if (n := getattr(usage, c)) is not None and n > most}
     words = (
         f"{c.replace('_', ' ')} {n:,}, but the model's window holds {window.value:,}"
         for c, n in beyond.items()

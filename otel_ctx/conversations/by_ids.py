@@ -9,7 +9,7 @@ from otel_ctx.model import Call
 
 def by_response(memory: Memory, call: Call) -> End | None:
     """The call names the response that it continues."""
-    ends = memory.by_response.get(call.previous_response_id) if call.previous_response_id else []
+    ends = memory.ends.get(call.previous_response_id) if call.previous_response_id else []
     return ends[-1] if ends else None
 
 

@@ -24,10 +24,10 @@ def by_prefix(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | 
     if repeated is not None and repeated.call.status != "ok":
         return repeated, "repeats"
     for key, following in _positions(chain):
-        if not key or key == chain.key:
-            continue  # nothing but a system prompt stands before this place; or nothing comes after it
-        answered = memory.by_answer.get((key, following.digest)) if following is not None else []
-        known = answered or memory.by_key.get(key)
+        if key not in memory.ends or not key or key == chain.key:
+            continue  # nobody stopped here; nothing but a system prompt stands before; or nothing comes after it
+        answered = memory.ends.get((key, following.digest)) if following is not None else ()
+        known = answered or memory.ends.get(key)
         if not known:
             continue
         fits = [e for e in known if before(e.call, call) and not _foreign(e.call, call, following)]
@@ -48,7 +48,7 @@ def by_prefix(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | 
 def _repeated(memory: Memory, call: Call, text: Text) -> End | None:
     """The same history once more: a retry, unless it is another session that begins with the same words, or another
     agent that is asked the same."""
-    ends = memory.by_key.get(call.prompt.messages.key)
+    ends = memory.ends.get(call.prompt.messages.key)
     if not ends:
         return None
     grown = answered_before(call.prompt.messages)

@@ -131,6 +131,8 @@ def misses_an_answer(old: Call, new: Call) -> bool:
 
 def after(chain: Chain, old: Chain) -> list[Segment]:
     """The segments of ``chain`` beyond the content of ``old``."""
+    if chain.base is old and chain.new and chain.new[0].kind != "system":
+        return list(chain.new)
     out: list[Segment] = []
     link: Chain | None = chain
     while link is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ctx.memo import Memo
@@ -11,6 +11,7 @@ from otel_ctx.model import Call
 
 _RECENT = 64  # open ends looked at when no history fits
 _ANCESTORS = 8
+_NAMES = 3  # that a history has, most of the time
 
 
 @dataclass(slots=True, eq=False)
@@ -20,6 +21,7 @@ class End:
     call: Call
     conversation: str
     turn: int
+    names: tuple[Hashable, ...] = ()  # by which a later call may know it
     next: End | None = None  # the call that continued or repeated it
     void: bool = False  # more was told of the call later, and it stands at another end
 
@@ -34,74 +36,86 @@ class End:
 
 @dataclass(slots=True)
 class _Recent:
-    """What is remembered, each by the key it is asked for; the oldest leave first. ``each``: ends of one key. Most keys have
-    one, which stands there itself."""
+    """What is remembered, each by the names it is asked for; the oldest leave first. ``each``: ends of one name. Most names
+    have one, which stands there itself. ``waiting``: where another end comes, those that were continued leave."""
 
     size: int
     each: int = 16
+    waiting: bool = False
     items: dict[Hashable, End | tuple[End, ...]] = field(default_factory=dict)
 
-    def add(self, key: Hashable, end: End) -> None:
+    def add(self, names: Iterable[Hashable], end: End) -> None:
         items = self.items
-        known = items.pop(key, None)
-        if known is None:
-            items[key] = end
-        else:
-            items[key] = (*(known if isinstance(known, tuple) else (known,)), end)[-self.each :]
-        if len(items) > self.size:
+        for name in names:
+            known = items.pop(name, None)
+            if known is None:
+                items[name] = end
+                continue
+            several = (known,) if isinstance(known, End) else known
+            if self.waiting:
+                several = tuple([e for e in several if not e.extended])
+            items[name] = (*several, end)[-self.each :] if several else end
+        while len(items) > self.size:
             del items[next(iter(items))]
 
-    def get(self, key: Hashable) -> Sequence[End]:
-        known = self.items.get(key, ())
+    def get(self, name: Hashable) -> Sequence[End]:
+        known = self.items.get(name, ())
         if isinstance(known, End):
             return () if known.void else (known,)
         return [end for end in known if not end.void] if known else ()
 
-    def drop(self, key: Hashable, end: End) -> bool:
-        """Forget ``end``; was it there?"""
-        known = self.items.get(key)
-        if known is not end and (not isinstance(known, tuple) or end not in known):
-            return False
-        left = tuple(e for e in known if e is not end) if isinstance(known, tuple) else ()
-        if left:
-            self.items[key] = left if len(left) > 1 else left[0]
-        else:
-            del self.items[key]
-        return True
+    def drop(self, names: Iterable[Hashable], end: End) -> list[Hashable]:
+        """Forget ``end``; the names under which it was there."""
+        items = self.items
+        dropped = []
+        for name in names:
+            known = items.get(name, ())
+            if known is end:
+                del items[name]
+            elif isinstance(known, tuple) and end in known:
+                left = tuple([e for e in known if e is not end])
+                if left:
+                    items[name] = left if len(left) > 1 else left[0]
+                else:
+                    del items[name]
+            else:
+                continue
+            dropped.append(name)
+        return dropped
 
 
 class _Ends:
-    """Ends of histories by key: those that were continued stand first, and fewer of them are remembered."""
+    """Those that were continued stand first, and fewer of them are remembered."""
 
     def __init__(self, size: int) -> None:
         self._open = _Recent(size)
         self._continued = _Recent(max(_RECENT, size // 10))
 
-    def add(self, key: Hashable, end: End) -> None:
-        self._open.add(key, end)
+    def add(self, end: End) -> None:
+        self._open.add(end.names, end)
 
-    def extended(self, key: Hashable, end: End) -> None:
-        if self._open.drop(key, end):
-            self._continued.add(key, end)
+    def extended(self, end: End) -> None:
+        self._continued.add(self._open.drop(end.names, end), end)
 
-    def get(self, key: Hashable) -> Sequence[End]:
-        continued, newest = self._continued.get(key), self._open.get(key)
-        return (*continued, *newest) if continued else newest
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self._open.items or name in self._continued.items
+
+    def get(self, name: Hashable) -> Sequence[End]:
+        continued, waiting = self._continued.get(name), self._open.get(name)
+        return (*continued, *waiting) if continued else waiting
 
 
 class Memory:
-    """Ends by the key of their history, by its key and a part of their answer, by the id of their response, by what calls
-    of one conversation have in common, by the tool calls that they wait for; and the newest ones.
+    """Ends by their names, by what calls of one conversation have in common, by the tool calls that they wait for; and the
+    newest ones.
 
     ``parents``: (trace, span) to the span above it. ``size`` histories are remembered."""
 
     def __init__(self, parents: Mapping[tuple[str, str], str], size: int) -> None:
         self._parents = parents
         self._size = size
-        self.by_key = _Ends(size)
-        self.by_answer = _Ends(size)
-        self.by_response = _Ends(size)
-        self.by_group = _Recent(size)
+        self.ends = _Ends(_NAMES * size)
+        self.by_group = _Recent(size, waiting=True)
         self.by_tool_call = _Recent(size)
         self.newest: deque[End] = deque(maxlen=_RECENT)
         self._digests: Memo[End, frozenset[str]] = Memo(4 * _RECENT)
@@ -110,20 +124,10 @@ class Memory:
 
     def remember(self, end: End) -> None:
         call = end.call
-        chain = call.prompt.messages
-        if chain.length and "head" not in call.completeness.lost:
-            self.by_key.add(chain.key, end)
-            for answered in _answered(call):
-                self.by_answer.add(answered, end)
-        for group in groups(call):
-            for old in [e for e in self.by_group.get(group) if e.extended]:
-                self.by_group.drop(group, old)
-            self.by_group.add(group, end)
-        if call.response_id:
-            self.by_response.add(call.response_id, end)
-        for s in call.answer:
-            if s.kind == "tool_call" and s.call_id:
-                self.by_tool_call.add(s.call_id, end)
+        end.names = _names(call)
+        self.ends.add(end)
+        self.by_group.add(groups(call), end)
+        self.by_tool_call.add(_asked(call), end)
         self.newest.append(end)
         if call.agent:
             self._agents[(end.conversation, call.agent)] = call
@@ -138,14 +142,8 @@ class Memory:
 
     def leave(self, end: End) -> None:
         """What is continued is asked for less: only a fork or a repetition comes back to it."""
-        call = end.call
-        self.by_key.extended(call.prompt.messages.key, end)
-        for answered in _answered(call):
-            self.by_answer.extended(answered, end)
-        self.by_response.extended(call.response_id, end)
-        for s in call.answer:
-            if s.kind == "tool_call" and s.call_id:
-                self.by_tool_call.drop(s.call_id, end)
+        self.ends.extended(end)
+        self.by_tool_call.drop(_asked(end.call), end)
 
     def forget(self, call: Call) -> bool:
         """The end of ``call`` stands for nothing any more. False: another call continues it, or it is not known."""
@@ -198,7 +196,16 @@ def groups(call: Call) -> tuple[Hashable, ...]:
     return hint if call.record == "request" else (*hint, call.trace_id)
 
 
-def _answered(call: Call) -> list[tuple[bytes, str]]:
-    """The history with each part of its answer: what a call that continues it goes on with."""
-    key = call.prompt.messages.key
-    return [(key, digest) for digest in {s.digest: None for s in call.answer}]
+def _names(call: Call) -> tuple[Hashable, ...]:
+    """What a later call may name it by: the key of its history, that and a part of its answer, the id of its response."""
+    chain = call.prompt.messages
+    response = (call.response_id,) if call.response_id else ()
+    if not chain.length or "head" in call.completeness.lost:
+        return response
+    answered = dict.fromkeys([(chain.key, s.digest) for s in call.answer])
+    return (chain.key, *answered, *response)
+
+
+def _asked(call: Call) -> list[str]:
+    """The ids of the tool calls that it waits for."""
+    return [s.call_id for s in call.answer if s.kind == "tool_call" and s.call_id]

@@ -63,7 +63,8 @@ class Evidence:
         }
         before = known = self._services.get(call.service) or _NONE
         for longest in mine.values():
-            known = self._both(known, longest)
+            if longest.length >= known.length and longest is not known:
+                known = self._both(known, longest)
         if known is not before:
             self._services.put(call.service, known)
         if len(known.digests) < 2 or not _may_be_limit(known.length):
@@ -110,8 +111,6 @@ class Evidence:
     def _both(self, a: _Longest, b: _Longest) -> _Longest:
         if a.length != b.length:
             return a if a.length > b.length else b
-        if a is b:
-            return a
         others = (d for d in b.digests if d not in a.digests and all(self._unlike(d, e) for e in a.digests))
         return _Longest(a.length, (*a.digests, *others)[:2])
 
