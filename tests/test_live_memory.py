@@ -144,7 +144,7 @@ def test_ends_of_one_key_leave_one_after_the_other() -> None:
     ends = [End(call.reading.call, "c", n) for n in range(5)]
     for n, end in enumerate(ends):
         known.add(["one"], end)
-        assert known.get("one") == ends[max(0, n - 2) : n + 1]
+        assert list(known.get("one")) == ends[max(0, n - 2) : n + 1]
     assert not known.drop(["one"], ends[0])
     assert not known.drop(["none"], ends[4])
     assert known.drop(["none", "one"], ends[3]) == ["one"]

@@ -259,15 +259,18 @@ class Judge:
         if usage is not None or thread.context is None:
             thread.context = reading.context
         thread.gaps += reading.gap
-        thread.services = _with(thread.services, call.service)
-        thread.agents = _with(thread.agents, call.agent)
-        thread.models = _with(thread.models, call.model)
+        if call.service not in thread.services:
+            thread.services = _with(thread.services, call.service)
+        if call.agent not in thread.agents:
+            thread.agents = _with(thread.agents, call.agent)
+        if call.model not in thread.models:
+            thread.models = _with(thread.models, call.model)
         thread.last = call
 
 
 @lru_cache(1024)  # conversations have few different ones: each is held once
 def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    return names if not name or name in names else (*names, name)
+    return (*names, name) if name else names
 
 
 class _Factors:

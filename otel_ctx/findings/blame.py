@@ -52,6 +52,8 @@ NOTHING = Blame("", 0, "unknown")
 def blame(step: Step, findings: Sequence[Finding]) -> Blame:
     of_text = [f for f in findings if f.kind in _OF_KIND]
     whole = _whole(step, of_text[0] if of_text else None)
+    if not whole.tokens:
+        return whole
     left, beside = whole.tokens, list[Share]()
     for cause, tokens, evidence in _others(step, of_text[1:]):
         if cause and cause != whole.cause and min(tokens, left):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from otel_ctx.errors import OtelCtxError
-from otel_ctx.model import KINDS, Chain, Reading, Segment
+from otel_ctx.model import KINDS, Chain, Reading
 
 
 class Reconciliation(OtelCtxError):
@@ -28,17 +28,11 @@ def by_kind(r: Reading) -> dict[str, int]:
 
 def reconcile(readings: Sequence[Reading]) -> None:
     """Sums by kind = sums by segment = what the call says it counted; counted + unaccounted = reported input."""
-    sizes: dict[int, int] = {}  # of tools and system prompts, which come again as the very same ones
     for r in readings:
         prompt, chain = r.call.prompt, r.call.prompt.messages
         if r.tokens.method == "unmeasured":
             continue
-        by_segment = _new_tokens(chain)
-        for section in (prompt.tools, prompt.system):
-            size = sizes.get(id(section))
-            if size is None:
-                size = sizes[id(section)] = _tokens(section)
-            by_segment += size
+        by_segment = prompt.tools.counted + prompt.system.counted + _new_tokens(chain)
         if by_segment != r.tokens.counted:
             raise Reconciliation(
                 f"{r.call.id}: segments hold {by_segment:,} tokens, the call {r.tokens.counted:,}"
@@ -58,8 +52,4 @@ def _new_tokens(chain: Chain) -> int:
     """Tokens of a chain, counted anew for what is new in it and taken from the sums of what it extends."""
     base = chain.base
     below = sum(base.tokens_by_kind) if base is not None else 0
-    return below + _tokens(chain.new)
-
-
-def _tokens(segments: Sequence[Segment]) -> int:
-    return sum([s.tokens or 0 for s in segments])
+    return below + sum([s.tokens or 0 for s in chain.new])
