@@ -44,7 +44,7 @@ class Limits:
 def limit_of(call: Call, usage: int | None, rules: Rules, limits: Limits) -> tuple[int | None, str]:
     """The window in tokens and where that comes from: setting > attribute > rules > observed. A successful call that was
     larger than the table's window proves a larger one, whose size is then the next that the provider sells."""
-    real = rules.known(call.model)
+    real = rules.known(call.model) if limits.windows else ""
     for pattern, tokens in limits.windows.items():
         if fnmatchcase(call.model, pattern) or fnmatchcase(real, pattern):
             return tokens, "setting"

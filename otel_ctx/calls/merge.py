@@ -49,10 +49,11 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     if best.telling.role == "call":
         merged = _within(merged, model, platform, rules)
     refs = [_ref(said, "primary")]
-    refs += [_ref(t.telling, "duplicate") for t in rest]
-    refs += [_ref(a.telling, "aggregate") for a in above]
+    if rest:
+        refs += [_ref(t.telling, "duplicate") for t in rest]
     agent, hint = said.agent, said.conversation_hint
     for a in above:
+        refs.append(_ref(a.telling, "aggregate"))
         agent, hint = agent or a.telling.agent, hint or a.telling.conversation_hint
     sent_whole = tools_told = False
     for t in told:

@@ -14,7 +14,7 @@ from otel_ctx.calls import accounted_for, has_hole, with_cut, without_server, wi
 from otel_ctx.conversations import Placed
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
-from otel_ctx.model import Call, Chain, Completeness, Segment
+from otel_ctx.model import EMPTY_CHAIN, Call, Chain, Completeness, Segment
 from otel_ctx.parts.texts import in_common
 
 _SHORTEST = 128  # characters: nobody sets a lower limit
@@ -46,6 +46,7 @@ class Evidence:
         self._text = text
         self._sections: Memo[int, tuple[tuple[Segment, ...], _Longest]] = Memo(_SECTIONS)
         self._chains: Memo[int, _Longest] = same._chains if same is not None else Memo(_CHAINS)
+        self._newest: tuple[Chain, _Longest] = EMPTY_CHAIN, _NONE  # which the next call extends, most of the time
         self._services: Memo[str, _Longest] = Memo(_REMEMBERED)
         self._served: Memo[tuple[str, str], bool] = Memo(_REMEMBERED)
         self._gaps: Memo[str, tuple[int, Completeness]] = Memo(_REMEMBERED)
@@ -87,6 +88,9 @@ class Evidence:
         link: Chain | None = chain
         known = _NONE
         while link is not None and link.length:
+            if link is self._newest[0]:
+                known = self._newest[1]
+                break
             name = _name(link)
             found = self._chains.get(name)
             if found is not None:
@@ -97,6 +101,7 @@ class Evidence:
         for name, new in reversed(links):
             known = self._longest(known, new)
             self._chains.put(name, known)
+        self._newest = chain, known
         return known
 
     def _longest(self, known: _Longest, segments: Iterable[Segment]) -> _Longest:
