@@ -148,7 +148,14 @@ def test_before_the_first_known_price_there_is_the_package_s_or_none(monkeypatch
 
 @pytest.mark.parametrize(
     "more",
-    ['from = "2026-06"', 'hours = ["1-4"]', 'hours = ["24:00-25:00"]', "weekdays = true", "some_days = true"],
+    [
+        'from = "2026-06"',
+        'from = "2026-13-01"',
+        'hours = ["1-4"]',
+        'hours = ["24:00-25:00"]',
+        "weekdays = true",
+        "some_days = true",
+    ],
 )
 def test_what_is_no_day_and_no_hour_is_refused(more: str) -> None:
     with pytest.raises(RulesError, match=r"price mine: (from|hours)"):

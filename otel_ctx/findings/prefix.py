@@ -243,9 +243,8 @@ _BREAKPOINTS = ("anthropic", "bedrock", "aws", "claude-platform-aws")
 def _behind(step: Step) -> str:
     """What a change costs with this provider, and where changing text may stand."""
     provider, platform = step.call.provider.lower(), step.call.platform.lower()
-    by_rule = (
-        step.engine == "breakpoint"
-    )  # what serves the model says it, not whose platform it is: Claude on Vertex AI
+    # what serves the model says it, not whose platform it is: Claude on Vertex AI
+    by_rule = step.engine == "breakpoint"
     if not step.engine:
         by_rule = provider in _BREAKPOINTS or platform in _BREAKPOINTS
     if by_rule and "bedrock" in (provider, platform):
