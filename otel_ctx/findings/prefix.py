@@ -12,11 +12,8 @@ from otel_ctx.model import Break, Call, Finding, Segment
 from otel_ctx.parts import loads
 
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
-_SLOW = (
-    "a date",
-    "a number",
-    "a counter",
-)  # what may change once in a while; a clock time, an id or a hash does not
+# What may change once in a while; a clock time, an id or a hash does not.
+_SLOW = ("a date", "a number", "a counter")
 _HELD = 3
 
 
