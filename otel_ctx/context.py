@@ -13,7 +13,7 @@ from otel_ctx.rules import Rules, Value
 
 _MIN_POINTS = 3  # turns before a growth is a growth
 _DROP = 0.9  # of the turn before: with less, part of the history was taken out
-_AT_LEAST = 0.7  # of an estimate: a call that went well did not exceed its window
+AT_LEAST = 0.7  # of an estimate: a call that went well did not exceed its window
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,8 @@ class Limits:
     windows: Mapping[str, int] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     bands: Bands = Bands()
-    transcript_bands: Bands = Bands(
-        low_turns=60, critical_turns=20
-    )  # agents at a keyboard are stopped by hand, in time
+    # agents at a keyboard are stopped by hand, in time
+    transcript_bands: Bands = Bands(low_turns=60, critical_turns=20)
     turns: int = 20  # turns that the growth is fitted over
 
 
@@ -104,7 +103,7 @@ def context_of(
 ) -> Context:
     """``usage``: tokens in the window at this call; ``before``: the same of the conversation's earlier turns."""
     sure = method == "exact" or call.status != "ok"
-    least = usage if usage is None or sure else round(usage * _AT_LEAST)
+    least = usage if usage is None or sure else round(usage * AT_LEAST)
     limit, source = limit_of(call, least, rules, limits)
     reserve = call.reserve or 0
     if limit and reserve >= limit:

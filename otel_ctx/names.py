@@ -10,13 +10,11 @@ import unicodedata
 from hashlib import blake2b
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.:/@+-]+")  # of models, packages, hosts, files
-_TOOL = re.compile(
-    r"[\w.:/-]{1,80}"
-)  # what providers take as the name of a tool, and what a type of an error looks like
+# What providers take as the name of a tool, and what a type of an error looks like.
+_TOOL = re.compile(r"[\w.:/-]{1,80}")
 _LONGEST_IDENTIFIER = 200  # characters: Bedrock's profiles have ARNs
-_BREAK = re.compile(
-    "[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]"
-)  # text has them; what else cannot be seen is escaped
+# Text has them; what else cannot be seen is escaped.
+_BREAK = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 _LONGEST, _WORDS = 64, 8  # columns and words of any other name
 
 

@@ -19,23 +19,16 @@ Semantics = Literal["inclusive", "exclusive"]
 
 ASSUMED = "assumed (OpenTelemetry convention)"
 _AS_THE_API = "the provider's API counts so, and its number was passed on"
-_STRAY = (
-    1.3  # text counts by an estimate, and tools or instructions that were not seen, in shares of the input
-)
+# Text counts by an estimate, and tools or instructions that were not seen, in shares of the input.
+_STRAY = 1.3
 _FAR = 1.5  # how far an estimate of the text may be from the truth
 _ROOM = 400  # tokens of framing besides
 _MOST = 10**10  # tokens; no request has as many, and no sum over a run
 _OF_THE_CACHE = frozenset({"cache_read", "cache_write", "cache_write_1h", "cache_write_5m"})
+# The eight that a claim begins with, in its order.
 _COUNTS = (
-    "input",
-    "output",
-    "cache_read",
-    "cache_write",
-    "cache_write_1h",
-    "cache_write_5m",
-    "reasoning",
-    "total",
-)  # as they stand in a claim
+    "input", "output", "cache_read", "cache_write", "cache_write_1h", "cache_write_5m", "reasoning", "total",
+)  # fmt: skip
 
 
 @frozen(frozen=True, slots=True)
@@ -108,9 +101,8 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
         total_input, cache = claim.input if proved_input else None, _Cache(None, None, None)
         uncached, semantics = total_input, "inclusive"
     _add_conflicts(conflicts, claim, uncached, total_input, output, reasoning)
-    if claim.total and any(
-        words.startswith("total ") for words in conflicts
-    ):  # what is more than all is not known
+    # what is more than all is not known
+    if claim.total and any(words.startswith("total ") for words in conflicts):
         if (total_input or 0) > claim.total:
             total_input, cache = None, _Cache(None, None, None)
         output = output if (output or 0) <= claim.total else None

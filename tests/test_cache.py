@@ -29,6 +29,7 @@ from otel_ctx.model import (
     replaced,
 )
 from otel_ctx.rules import load
+from tests.own_rules import own_price
 
 SECOND = 1_000_000_000
 START = 1_764_500_000 * SECOND
@@ -828,19 +829,7 @@ def test_parts_add_up_and_waste_is_what_a_read_would_have_saved() -> None:
 
 
 def test_a_class_without_a_price_costs_what_the_rule_of_the_cache_says() -> None:
-    own = """
-[sources.mine]
-title = "our contract"
-date = "2026-11"
-kind = "contract"
-[[price]]
-id = "mine"
-provider = "anthropic"
-model = "claude-opus-5-5"
-usd = { input = 2.0, output = 8.0 }
-source = ["mine"]
-status = "documented"
-"""
+    own = own_price("claude-opus-5-5", "usd = { input = 2.0, output = 8.0 }", "anthropic")
     usage = Usage(input=3_000_000, cache_read=1_000_000, cache_write=2_000_000, cache_write_1h=1_000_000)
     cost = cost_of(call([("x", 1)], model="claude-opus-5-5", usage=usage), (), load(own))
 

@@ -173,11 +173,12 @@ def test_one_call_without_a_marker_costs_the_next_what_it_added() -> None:
     chat.ask(40, [A, X, B, Y, C], 3156, 2500, 656)
 
     assert chat.lost() == [{}, {"no_cache_control": 2500}, {"no_cache_control": 328}]
-    titles = [f["title"] for f in chat.report()["findings"] if f["kind"] == "no_cache_control"]
-    assert titles == [
+    found = [f for f in chat.report()["findings"] if f["kind"] == "no_cache_control"]
+    assert [f["title"] for f in found] == [
         "Nothing is marked for the prompt cache",
         "The request before marked nothing for the prompt cache",
     ]
+    assert found[0]["fix"] == found[1]["fix"]
 
 
 def test_a_marker_in_front_of_the_only_entry_reads_nothing() -> None:

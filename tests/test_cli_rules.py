@@ -14,21 +14,10 @@ from otel_ctx.findings.kinds import KINDS, explanations
 from otel_ctx.rules import load
 from otel_ctx.rules.rows import ENGINES
 from otel_ctx_cli.main import main
+from tests.own_rules import SOURCE, own_price
 
 DEMO = Path(__file__).parents[1] / "examples/support-agent.otlp.jsonl.gz"
-MINE = """
-[sources.mine]
-title = "our contract"
-date = "2026-11"
-kind = "contract"
-[[price]]
-id = "mine"
-provider = "openai"
-model = "gpt-4o"
-usd = { input = 1000.0, output = 1000.0, cache_read = 1000.0 }
-source = ["mine"]
-status = "documented"
-"""
+MINE = own_price("gpt-4o", "usd = { input = 1000.0, output = 1000.0, cache_read = 1000.0 }")
 
 
 def otelctx(*args: str, **env: str) -> Result:
@@ -230,7 +219,7 @@ def test_what_is_wrong_in_a_row_is_said_with_what_is_wanted(old: str, new: str, 
 
 
 def test_all_fields_that_a_family_lacks_are_named_at_once() -> None:
-    row = MINE.partition("[[price]]")[0] + (
+    row = SOURCE + (
         '[[family]]\nid = "f"\nprovider = "vllm"\nplatforms = ["vllm"]\nmatch = ["m"]\nengine = "block_hash"\n'
         'source = ["mine"]\nstatus = "documented"\nmin_cacheable_tokens = 16\n'
     )

@@ -504,18 +504,22 @@ def test_an_answer_that_is_made_once_more_repeats_the_call() -> None:
     ]
 
 
-def test_a_history_whose_beginning_changed_is_rewritten() -> None:
+def edited(at: int, form: str) -> Analysis:
+    """A dialogue of four turns, and a fifth in whose history the question ``at`` has another form."""
     app = App()
     dialogue(app, 0, 4)
     history = [said("system", PAD)]
     for i in range(5):
         question = f"Question {i} about my parcel, please?"
-        history.append(said("user", f"[note] {question}" if i == 0 else question))
+        history.append(said("user", form.format(question) if i == at else question))
         if i < 4:
             history.append(said("assistant", f"Answer {i} on parcel."))
     app.call(50, history)
+    return analysed(app.spans)
 
-    analysis = analysed(app.spans)
+
+def test_a_history_whose_beginning_changed_is_rewritten() -> None:
+    analysis = edited(0, "[note] {}")
     last = analysis.readings[-1]
     assert (last.relation, number(last.previous), last.turn) == ("rewrites", 4, 5)
     assert last.break_ is not None
@@ -525,18 +529,7 @@ def test_a_history_whose_beginning_changed_is_rewritten() -> None:
 
 def test_a_history_that_was_edited_in_its_middle_is_rewritten_not_forked() -> None:
     """Its beginning is that of an earlier call too: that it says again what came later tells which one it continues."""
-    app = App()
-    dialogue(app, 0, 4)
-    history = [said("system", PAD)]
-    for i in range(5):
-        question = f"Question {i} about my parcel, please?"
-        history.append(said("user", f"{question} [edited]" if i == 1 else question))
-        if i < 4:
-            history.append(said("assistant", f"Answer {i} on parcel."))
-    app.call(50, history)
-
-    analysis = analysed(app.spans)
-    last = analysis.readings[-1]
+    last = edited(1, "{} [edited]").readings[-1]
     assert (last.relation, number(last.previous), last.turn) == ("rewrites", 4, 5)
     assert last.break_ is not None
     assert last.break_.path == "messages[3].parts[0]"

@@ -78,9 +78,9 @@ def odd_format(skipped_where: str) -> JsonFormat:
 
 
 def test_a_note_without_a_place_is_a_find(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otel_ctx.inputs.FORMATS", (odd_format("<stdin>:1"),))
+    monkeypatch.setattr("otel_ctx.inputs.detection.FORMATS", (odd_format("<stdin>:1"),))
     run("sniffed", b'{"odd": 1}')
-    monkeypatch.setattr("otel_ctx.inputs.FORMATS", (odd_format("somewhere"),))
+    monkeypatch.setattr("otel_ctx.inputs.detection.FORMATS", (odd_format("somewhere"),))
     with pytest.raises(Find, match="an error names its place"):
         run("sniffed", b'{"odd": 1}')
 

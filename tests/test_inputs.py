@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from otel_ctx import inputs
 from otel_ctx.errors import InputError
-from otel_ctx.inputs import Batch, Skipped, interface, read
+from otel_ctx.inputs import Batch, Skipped, detection, interface, read
 from tests.dumps import TRACE, line, names, skipped, spans
 
 DATA = Path(__file__).parent / "data" / "inputs"
@@ -353,7 +352,7 @@ def test_a_format_is_one_value_more(write: Any, monkeypatch: pytest.MonkeyPatch)
             for n, half in enumerate(stream.read().split(b"|"))
         ),
     )
-    monkeypatch.setattr(inputs, "FORMATS", (halves, stars, wrapped, *inputs.FORMATS))
+    monkeypatch.setattr(detection, "FORMATS", (halves, stars, wrapped, *detection.FORMATS))
     found = list(read([write("d", b'*\n*\n|["wrapped", 2]|' + line(1) + b"|{")]))
     assert [(batch.format, len(batch.spans)) for batch in found] == [
         ("stars+halves", 1),

@@ -15,14 +15,13 @@ from otel_ctx.outputs import data
 from otel_ctx.outputs.html.data import page
 from otel_ctx.outputs.report import Inputs, build
 from otel_ctx.outputs.views.gates import Gates, judge
-from otel_ctx.outputs.views.listing import listing
+from otel_ctx.outputs.views.listing import ORDERS, listing
 from otel_ctx.reports import Report
 from otel_ctx_cli.main import main
 from tests.test_conversations import App, analysed, said
 
 CORPUS = Path(__file__).parent / "corpus"
 UNTOLD = ("anthropic-sdk-default", "oll053-gemini", "otel-openai-v2-chat-legacy-off")
-ORDERS = ("urgency", "start", "turns", "depth", "headroom", "waste", "cost")
 
 
 @cache

@@ -10,6 +10,7 @@ import pytest
 
 import otel_ctx
 from otel_ctx.rules import load, normalise_model_id
+from tests.own_rules import own_price
 
 RULES = load()
 
@@ -100,19 +101,7 @@ def test_a_cost_that_is_not_known_says_why(tmp_path: Path) -> None:
 # ---- the model behind a deployment's name
 
 
-OWN = """
-[sources.mine]
-title = "our contract"
-date = "2026-11"
-kind = "contract"
-[[price]]
-id = "mine"
-provider = "openai"
-model = "gpt-4o"
-usd = { input = 1, output = 1, cache_read = 1 }
-source = ["mine"]
-status = "documented"
-"""
+OWN = own_price("gpt-4o", "usd = { input = 1, output = 1, cache_read = 1 }")
 
 
 def test_a_deployment_is_its_model_in_all_that_the_rules_say(tmp_path: Path) -> None:

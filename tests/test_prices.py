@@ -11,29 +11,18 @@ from typing import Any
 import pytest
 
 from otel_ctx.cost import cost_of
+from otel_ctx.errors import RulesError
 from otel_ctx.model import Cost, Usage
 from otel_ctx.rules import Rules, check, load
 from otel_ctx.rules.names import endpoint_of, priced_names
+from tests.own_rules import own_price
 from tests.test_cache import call
 
 RULES = load()
-MINE = """
-[sources.mine]
-title = "our contract"
-date = "2026-11"
-kind = "contract"
-[[price]]
-id = "{id}"
-provider = "{provider}"
-model = "{model}"
-{more}
-source = ["mine"]
-status = "documented"
-"""
 
 
 def mine(model: str, more: str, provider: str = "anthropic", row: str = "mine") -> Rules:
-    return load(MINE.format(id=row, provider=provider, model=model, more=more))
+    return load(own_price(model, more, provider, row))
 
 
 def nanos(when: str) -> int:
@@ -144,25 +133,32 @@ def test_an_own_price_without_a_day_is_the_price_at_all_times(when: str) -> None
 def test_before_the_first_known_price_there_is_the_package_s_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     more = 'usd = { input = 1, output = 1 }\nfrom = "2026-06-01"'
     own = mine("o3", more, "openai", "openai/o3/2025-06-10")  # in place of the row that stood there
-    del_first = mine("claude-opus-5", more, "anthropic", "anthropic/claude-opus-5")
+    late = mine("claude-opus-5", more, "anthropic", "anthropic/claude-opus-5")
     assert exactly(cost("o3", when="2025-05-01T12:00", rules=own)) == 1.4
-    found = cost("claude-opus-5", "anthropic", "2026-05-01T12:00", del_first)
+    found = cost("claude-opus-5", "anthropic", "2026-05-01T12:00", late)
     assert found is not None
     assert (found.method, found.usd) == ("package", pytest.approx(0.75))
     from otel_ctx.cost.prices import _package_rows
 
     _package_rows.cache_clear()
     monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
-    assert cost("claude-opus-5", "anthropic", "2026-05-01T12:00", del_first) is None
+    assert cost("claude-opus-5", "anthropic", "2026-05-01T12:00", late) is None
     _package_rows.cache_clear()
 
 
 @pytest.mark.parametrize(
     "more",
-    ['from = "2026-06"', 'hours = ["1-4"]', 'hours = ["24:00-25:00"]', "weekdays = true", "some_days = true"],
+    [
+        'from = "2026-06"',
+        'from = "2026-13-01"',
+        'hours = ["1-4"]',
+        'hours = ["24:00-25:00"]',
+        "weekdays = true",
+        "some_days = true",
+    ],
 )
 def test_what_is_no_day_and_no_hour_is_refused(more: str) -> None:
-    with pytest.raises(Exception, match=r"price mine: (from|hours)"):
+    with pytest.raises(RulesError, match=r"price mine: (from|hours)"):
         mine("claude-opus-5", f"usd = {{ input = 1 }}\n{more}")
 
 

@@ -15,6 +15,7 @@ from otel_ctx.model import Reading, Span
 from otel_ctx.parts import read_tier
 from otel_ctx.rules import load
 from otel_ctx.rules.rows import ServiceTier
+from tests.own_rules import own_row
 
 RULES = load()
 CHAT = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "Where is my order? " * 400}]}
@@ -226,19 +227,7 @@ def test_a_maker_s_tiers_are_not_those_of_whoever_else_serves_the_model(tmp_path
 
 
 def test_a_tier_of_one_s_own_has_the_price_that_is_written_for_it(tmp_path: Path) -> None:
-    own = """
-[sources.mine]
-title = "our contract"
-date = "2026-11"
-kind = "contract"
-[[service_tier]]
-id = "mine"
-provider = "openai"
-names = ["scale"]
-times = 0.7
-source = ["mine"]
-status = "documented"
-"""
+    own = own_row("service_tier", 'provider = "openai"\nnames = ["scale"]\ntimes = 0.7')
     reading = _priced(tmp_path, "gpt-5-mini", "scale")
     assert reading.cost is None
     cost = cost_of(reading.call, (), load(own))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import compress
-from operator import and_
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -277,10 +276,14 @@ def _gate(
         _refuse(f"{where}: {why}{more}: skipped, and --fail-on does not judge half an input")
     if not report.calls:
         _refuse("no model call in this input: --fail-on has nothing to judge")
-    severe = [_SEVERITIES.index(f.severity) <= _SEVERITIES.index(fail_on) for f in report.findings]
-    known = [places <= accepted for places in _places(report.to_dict())] if accepted is not None else []
-    passed = list(compress(report.findings, map(and_, severe, known)))
-    met = [f for f in compress(report.findings, severe) if f not in passed]
+    known: Iterable[bool] = repeat(False)
+    if accepted is not None:
+        known = (places <= accepted for places in _places(report.to_dict()))
+    passed: list[Finding] = []
+    met: list[Finding] = []
+    for f, is_known in zip(report.findings, known, strict=False):
+        if _SEVERITIES.index(f.severity) <= _SEVERITIES.index(fail_on):
+            (passed if is_known else met).append(f)
     if passed:
         click.echo(f"--baseline accepts {_kinds_of(passed)}", err=True)
     if met:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -85,20 +85,42 @@ def _json(value: Any) -> None:
     write(json.dumps(value, indent=2).encode() + b"\n")
 
 
+class _Known(NamedTuple):
+    """What the rules say of a model; ``prices``: first the one that applies now; ``times``: what they are multiplied with
+    where it is served."""
+
+    model: str
+    platform: str
+    family: Family | None
+    window: Value | None
+    prices: tuple[Price, ...]
+    times: tuple[float, ...]
+
+
+def _known_of(rules: Rules, model: str, platform: str) -> _Known:
+    prices = _from_today_on(rules, model, platform)
+    return _Known(
+        model,
+        rules.platform_of(platform, model),
+        rules.model(model, platform),
+        rules.window(model, platform),
+        prices,
+        rules.surcharge(prices[0], model, platform) if prices else (),
+    )
+
+
 def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
     from otel_ctx_cli.terminal import print_lines, width
 
-    family, window = rules.model(model, platform), rules.window(model, platform)
-    prices = _from_today_on(rules, model, platform)
-    if family is None and window is None and not prices:
+    known = _known_of(rules, model, platform)
+    if known.family is None and known.window is None and not known.prices:
         raise click.UsageError(
             f"nothing is known of {model!r}; otelctx rules lists the families, --platform says who serves it."
         )
     if as_json:
-        _json(_plain(rules, model, platform, family, window, prices))
+        _json(_plain(rules, known))
     else:
-        lines = _lines(rules, model, platform, family, window, prices)
-        print_lines(folded for line in lines for folded in _folded(line, width()))
+        print_lines(folded for line in _lines(rules, known) for folded in _folded(line, width()))
 
 
 def _from_today_on(rules: Rules, model: str, platform: str) -> tuple[Price, ...]:
@@ -114,27 +136,21 @@ def _from_today_on(rules: Rules, model: str, platform: str) -> tuple[Price, ...]
     return (*first, *others) or package_prices(model, platform, now, rules)
 
 
-def _plain(
-    rules: Rules,
-    model: str,
-    platform: str,
-    family: Family | None,
-    window: Value | None,
-    prices: tuple[Price, ...],
-) -> dict[str, Any]:
+def _plain(rules: Rules, known: _Known) -> dict[str, Any]:
     from otel_ctx.rules import normalise_model_id
 
+    family, window, prices = known.family, known.window, known.prices
     return {
-        "model": model,
-        "name": normalise_model_id(model),
-        "platform": rules.platform_of(platform, model) or None,
+        "model": known.model,
+        "name": normalise_model_id(known.model),
+        "platform": known.platform or None,
         "family": family.id if family else None,
         "engine": family.engine if family else None,
         "values": {n: _value(v) for n, v in family.values.items()} if family else {},
         "window": _value(window) if window else None,
         "price": _price(rules, prices[0]) if prices else None,
         "other_prices": [_price(rules, price) for price in prices[1:]],
-        "times_where_served": list(rules.surcharge(prices[0], model, platform)) if prices else [],
+        "times_where_served": list(known.times),
     }
 
 
@@ -167,14 +183,7 @@ def _when(price: Price) -> str:
 _NAME = 30
 
 
-def _lines(
-    rules: Rules,
-    model: str,
-    platform: str,
-    family: Family | None,
-    window: Value | None,
-    prices: tuple[Price, ...],
-) -> Iterator[Line]:
+def _lines(rules: Rules, known: _Known) -> Iterator[Line]:
     from otel_ctx.outputs.text.layout import Run, line
 
     def row(name: str, words: str, origin: str = "") -> Line:
@@ -182,22 +191,22 @@ def _lines(
             Run(f"  {name:<{_NAME}}", "dim"), words, *((Run(f"  {origin}", "dim"),) if origin else ())
         )
 
-    yield line(Run(model, "title"), f"  on {rules.platform_of(platform, model) or 'an unknown platform'}")
-    if family is None:
+    yield line(Run(known.model, "title"), f"  on {known.platform or 'an unknown platform'}")
+    if (family := known.family) is None:
         yield row("family", "no rule of its prompt cache is known: nothing is predicted")
     else:
         yield row("family", f"{family.id}, engine {family.engine}")
         for name, value in family.values.items():
             yield row(name.replace("_", " "), _words(value.value), _origin(rules, value))
-    if window is not None:
+    if (window := known.window) is not None:
         yield row("window", f"{_words(window.value)} tokens", _origin(rules, window))
-    if not prices:
+    if not known.prices:
         yield row(
             "price",
             "not known: no cost is given. More are in the extra prices; or write a [[price]] row of your own",
         )
         return
-    for n, price in enumerate(prices):
+    for n, price in enumerate(known.prices):
         since = f"from {price.since}" if price.since else ""
         name = f"  {since or ('in some hours' if price.hours else 'before')}"
         yield row(
@@ -207,9 +216,8 @@ def _lines(
         )
         if price.above is not None:
             yield row(f"  above {price.above:,} input tokens", _words(price.tier))
-    times = rules.surcharge(prices[0], model, platform)
-    if times != (1.0,):
-        yield row("  where it is served", " or ".join(f"{n:g} times these" for n in times))
+    if known.times != (1.0,):
+        yield row("  where it is served", " or ".join(f"{n:g} times these" for n in known.times))
 
 
 def _folded(one: Line, width: int) -> Iterator[Line]:

@@ -61,9 +61,8 @@ def blame(step: Step, findings: Sequence[Finding]) -> Blame:
             left -= beside[-1].tokens
     if left or not beside:
         return whole._replace(beside=tuple(beside))
-    return Blame(
-        beside[0].cause, whole.tokens, beside[0].evidence, tuple(beside[1:])
-    )  # nothing is the first one's
+    first, *rest = beside  # of what was lost nothing is the first cause's own
+    return Blame(first.cause, whole.tokens, first.evidence, tuple(rest))
 
 
 def _others(step: Step, of_text: Sequence[Finding]) -> Iterator[Share]:

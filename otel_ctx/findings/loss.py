@@ -54,9 +54,8 @@ def loss_of(step: Step, at: Break) -> Loss:
     share = _SLACK_EXACT if tokens.method == "exact" else _SLACK_ESTIMATED
     agreeing = (kept + _common_part(at)) * tokens.factor
     if access is not None and access.predicted is not None:
-        agreeing = max(
-            agreeing, access.predicted.read
-        )  # the place by what calls before had reported, or an older entry
+        # the place by what calls before had reported, or an older entry
+        agreeing = max(agreeing, access.predicted.read)
     unseen = max(0, tokens.unaccounted or 0)  # may stand in front of the break: tools that were not recorded
     most = agreeing + unseen + max(_SLACK_TOKENS, share * agreeing)
     before = old.usage.input if old.usage.input is not None else kept * tokens.factor + at.tokens
@@ -69,10 +68,11 @@ def loss_of(step: Step, at: Break) -> Loss:
     most += (SHARE_OF_TOOLS * sum(s.tokens or 0 for s in front) + AROUND_EACH * len(front)) * tokens.factor
     if read <= most:
         return Loss(lost, evidence)
+    # back to a text of before, which may be cached still
     known = any(
         b.before is not None and at.after is not None and b.before.digest == at.after.digest
         for b in step.breaks
-    )  # back to a text of before, which may be cached still
+    )
     return Loss(max(0, min(lost, round(before - read))), "reported", denied=not known)
 
 

@@ -12,11 +12,8 @@ from otel_ctx.model import Break, Call, Finding, Segment
 from otel_ctx.parts import loads
 
 _DRIFT = 32  # characters by which a place moves when values in front of it, or its own beginning, change
-_SLOW = (
-    "a date",
-    "a number",
-    "a counter",
-)  # what may change once in a while; a clock time, an id or a hash does not
+# What may change once in a while; a clock time, an id or a hash does not.
+_SLOW = ("a date", "a number", "a counter")
 _HELD = 3
 
 
@@ -243,9 +240,8 @@ _BREAKPOINTS = ("anthropic", "bedrock", "aws", "claude-platform-aws")
 def _behind(step: Step) -> str:
     """What a change costs with this provider, and where changing text may stand."""
     provider, platform = step.call.provider.lower(), step.call.platform.lower()
-    by_rule = (
-        step.engine == "breakpoint"
-    )  # what serves the model says it, not whose platform it is: Claude on Vertex AI
+    # what serves the model says it, not whose platform it is: Claude on Vertex AI
+    by_rule = step.engine == "breakpoint"
     if not step.engine:
         by_rule = provider in _BREAKPOINTS or platform in _BREAKPOINTS
     if by_rule and "bedrock" in (provider, platform):

@@ -138,12 +138,10 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
         or "aggregate_only" in call.completeness.reasons
     ):
         return
-    served, fix = (
-        "",
-        (
-            "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into a file of "
-            "your own: --rules FILE with a [[price]] row. The name of a deployment is mended by --model NAME=MODEL."
-        ),
+    served = ""
+    fix = (
+        "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into a file of "
+        "your own: --rules FILE with a [[price]] row. The name of a deployment is mended by --model NAME=MODEL."
     )
     if call.service_tier not in ("", "standard"):
         served = f" for requests that were served as {call.service_tier}"

@@ -3,15 +3,12 @@ write them, a line each behind its time (and stream)."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from otel_ctx.inputs.interface import BUFFER, LONGEST, Envelope, Inner, Skipped
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from otel_ctx.inputs.interface import LONGEST, Envelope, Inner, Skipped
+from otel_ctx.inputs.pieces import stream_of
 
 _STAMP = re.compile(rb"20\d\d-\d\d-\d\dT[\d:.]{8,}(?:Z|[+-]\d\d:?\d\d) (?:[^\s{]+ )?(?=\{)")
 
@@ -25,33 +22,17 @@ def messages(document: Any) -> list[Any] | None:
     return [event.get("message") if isinstance(event, Mapping) else event for event in events]
 
 
-class _Unstamped(io.RawIOBase):
+def _unstamped(stream: BinaryIO) -> Iterator[memoryview]:
     """The lines without what stands before their JSON, each still a line."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._piece = memoryview(b"")
-        self._begins = True
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer).cast("B")
-        while not self._piece:
-            line = self._stream.readline(LONGEST)
-            if not line:
-                return 0
-            stamp = _STAMP.match(line) if self._begins else None
-            self._begins = line.endswith(b"\n")
-            self._piece = memoryview(line)[stamp.end() if stamp else 0 :]
-        size = min(len(view), len(self._piece))
-        view[:size], self._piece = self._piece[:size], self._piece[size:]
-        return size
+    begins = True
+    while line := stream.readline(LONGEST):
+        stamp = _STAMP.match(line) if begins else None
+        begins = line.endswith(b"\n")
+        yield memoryview(line)[stamp.end() if stamp else 0 :]
 
 
 def _open(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Inner]:
-    yield Inner(where, io.BufferedReader(_Unstamped(stream), BUFFER))
+    yield Inner(where, stream_of(_unstamped(stream)))
 
 
 ENVELOPE = Envelope("cloudwatch", lambda head: _STAMP.match(head) is not None, _open)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
 import zlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from otel_ctx.inputs.interface import BUFFER, Envelope, Inner, Skipped, needs
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from otel_ctx.inputs.pieces import stream_of
 
 # Guards against bombs: what one compressed file may unfold to in bytes, and, beyond a modest size, in ratio.
 MAX_UNPACKED = 16 << 30
@@ -21,6 +18,7 @@ _ZSTD_RATIO = 10_000  # within its window a prompt that is sent again costs noth
 
 _ZSTD_FEED = 1 << 12  # bytes at a time: each can become 32 KiB at once
 _ZSTD_WINDOW = 1 << 27  # bytes of memory that a stream may ask for
+_ENDS = "only what comes before that was read"
 
 
 class _Counted:
@@ -36,46 +34,24 @@ class _Counted:
         return data
 
 
-class _Unpacked(io.RawIOBase):
-    """The ``pieces`` that ``packed`` unfolds to, within the limits. Damage is noted and ends the stream, raising
-    nothing."""
-
-    def __init__(
-        self, packed: _Counted, pieces: Iterator[bytes], name: str, ratio: int, note: Callable[[str], None]
-    ) -> None:
-        self._packed, self._pieces, self._name, self._ratio, self._note = packed, pieces, name, ratio, note
-        self._piece = memoryview(b"")
-        self._size = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer).cast("B")
-        if not self._piece:
-            self._piece = memoryview(self._next())
-        size = min(len(view), len(self._piece))
-        view[:size], self._piece = self._piece[:size], self._piece[size:]
-        return size
-
-    def _next(self) -> bytes:
-        try:
-            piece = next(self._pieces, b"")
-        except (EOFError, OSError, zlib.error) as error:
-            cut = isinstance(error, EOFError)
-            return self._end(f"the {self._name} data {'are cut off' if cut else 'are damaged'}")
-        self._size += len(piece)
-        by_ratio = max(_MODEST, self._ratio * self._packed.count)
-        over = self._size - min(MAX_UNPACKED, by_ratio)
-        if over <= 0:
-            return piece
-        most = f"{MAX_UNPACKED} bytes" if by_ratio > MAX_UNPACKED else f"{self._ratio} times its size"
-        return self._end(f"it unfolds to more than {most}", piece[:-over])
-
-    def _end(self, why: str, last: bytes = b"") -> bytes:
-        self._pieces = iter(())
-        self._note(f"{why}: only what comes before that was read")
-        return last
+def _within_limits(
+    pieces: Iterator[bytes], packed: _Counted, name: str, ratio: int, note: Callable[[str], None]
+) -> Iterator[bytes]:
+    """The ``pieces`` that ``packed`` unfolds to. Damage is noted and ends them, raising nothing."""
+    size = 0
+    try:
+        for piece in pieces:
+            size += len(piece)
+            by_ratio = max(_MODEST, ratio * packed.count)
+            over = size - min(MAX_UNPACKED, by_ratio)
+            if over > 0:
+                most = f"{MAX_UNPACKED} bytes" if by_ratio > MAX_UNPACKED else f"{ratio} times its size"
+                note(f"it unfolds to more than {most}: {_ENDS}")
+                yield piece[:-over]
+                return
+            yield piece
+    except (EOFError, OSError, zlib.error) as error:
+        note(f"the {name} data {'are cut off' if isinstance(error, EOFError) else 'are damaged'}: {_ENDS}")
 
 
 def _unpacked(
@@ -87,8 +63,10 @@ def _unpacked(
     skipped: list[Skipped],
 ) -> Iterator[Inner]:
     packed = _Counted(stream)
-    raw = _Unpacked(packed, unpack(packed), name, ratio, lambda why: skipped.append(Skipped(where, why)))
-    yield Inner(where, io.BufferedReader(raw, BUFFER))
+    pieces = _within_limits(
+        unpack(packed), packed, name, ratio, lambda why: skipped.append(Skipped(where, why))
+    )
+    yield Inner(where, stream_of(pieces))
 
 
 def _open_gzip(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Inner]:

@@ -1,4 +1,4 @@
-"""What a format of inputs is: five kinds, each a value that its module exports and ``FORMATS`` lists.
+"""What a format of inputs is: five kinds, each a value that its module exports and ``formats`` lists.
 
 ``JsonFormat`` knows one JSON document at a time (documents are found and parsed for it), ``StreamFormat`` a stream of
 those that make sense together, ``BytesFormat`` reads a stream itself. An ``Envelope`` (compression, framing) holds other
@@ -125,6 +125,7 @@ HEAD = 1 << 16  # bytes that a format may look at before it claims a stream
 LONGEST = 1 << 28  # bytes of what has to lie in memory at once: a line, a document, a resource
 # Bytes of a reader. Larger ones make no long line faster, and each small file pays for them.
 BUFFER = 1 << 20
+MANY_NOTES = 1000  # notes that may wait for the next batch
 OVERLONG = f"longer than {LONGEST >> 20} MiB"
 
 

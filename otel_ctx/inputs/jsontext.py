@@ -44,9 +44,8 @@ _INDENT = (b" ", b"\t")
 _INSIDE = frozenset(bytes((c,)) for c in b' \t"}],:-0123456789tfnNI')
 _WHITE = " \t\r\n"
 _DEEPEST = 128  # levels that a strict reader believes
-_KEPT = (
-    1 << 26
-)  # bytes of a document that are kept beside its value, and that are read in the hope that they are one
+# Bytes of a document that are kept beside its value, and that are read in the hope that they are one.
+_KEPT = 1 << 26
 
 
 class Document(NamedTuple):
@@ -168,20 +167,7 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
         parsed = _parse(line)
         ahead = lines.ahead() if first else None
         if not parsed.values and ahead is not None and _Held(number, line).takes(ahead[1]):
-            # one document for the whole file, in all likelihood: no need to look at its lines
-            next(lines)
-            second, rest = ahead[0], stream.read(_KEPT)
-            if len(rest) == _KEPT:
-                rest += stream.readline(LONGEST)
-            try:
-                whole = b"".join((line, ahead[1], rest))
-                parsed = _Parsed([orjson.loads(whole)])
-                line = whole
-            except orjson.JSONDecodeError:
-                behind = second + 1 + rest.count(b"\n")
-                others = _numbered(io.BytesIO(rest), second + 1), _numbered(stream, behind)
-                lines = _Lines(chain([ahead], *others))
-            del rest, whole
+            parsed, line, lines = _at_once(parsed, line, lines, stream)
         del ahead
         single = len(parsed.values) == 1 and not parsed.rest
         alone = first and single and lines.ahead() is None
@@ -207,6 +193,22 @@ def documents(stream: BinaryIO) -> Iterator[Document]:
                 held = None
     if held:
         yield from _close(held, True)[0]
+
+
+def _at_once(parsed: _Parsed, line: bytes, lines: _Lines, stream: BinaryIO) -> tuple[_Parsed, bytes, _Lines]:
+    """One document for the whole file, in all likelihood, of which ``line`` is the first: read without a look at its lines.
+    Where it is none, the same again, and the lines as if nothing had been read."""
+    second, ahead = next(lines)
+    rest = stream.read(_KEPT)
+    if len(rest) == _KEPT:
+        rest += stream.readline(LONGEST)
+    whole = b"".join((line, ahead, rest))
+    try:
+        return _Parsed([orjson.loads(whole)]), whole, lines
+    except orjson.JSONDecodeError:
+        behind = second + 1 + rest.count(b"\n")
+        others = _numbered(io.BytesIO(rest), second + 1), _numbered(stream, behind)
+        return parsed, line, _Lines(chain([(second, ahead)], *others))
 
 
 class _Held:

@@ -44,9 +44,8 @@ _FIELDS = (
 _OF_A_MESSAGE = re.compile(r"messages\.\d+\.").search
 _BESIDE = frozenset({"attributes", "resourceAttributes", "scope"})  # in the metadata, of the span itself
 _AI_SDK = "ai"  # its scope
-_LEFT_OUT = (
-    "llm.input_messages.system"  # of OpenInference's flat messages the one that the input does not repeat
-)
+# Of OpenInference's flat messages the one that the input does not repeat.
+_LEFT_OUT = "llm.input_messages.system"
 
 
 def _is_observation(document: dict[str, Any]) -> bool:

@@ -29,9 +29,8 @@ def plain(record: Mapping[str, Any]) -> Plain | None:
     whole = mapping(structure(record.get(_WHOLE)))
     whole = mapping(structure(whole.get("body"))) or whole
     sent = {**whole} if any(whole.get(name) for name in _SECTIONS["messages"]) else _pieces(record)
-    sent["model"] = record.get("model") or sent.get(
-        "model"
-    )  # in what was sent to the proxy it may be an alias
+    # in what was sent to the proxy it may be an alias
+    sent["model"] = record.get("model") or sent.get("model")
     cut = [
         section
         for section, names in _SECTIONS.items()

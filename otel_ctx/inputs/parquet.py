@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
-from otel_ctx.inputs.interface import BUFFER, LONGEST, OVERLONG, Envelope, Inner, Skipped, needs
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from otel_ctx.inputs.interface import LONGEST, OVERLONG, Envelope, Inner, Skipped, needs
+from otel_ctx.inputs.pieces import stream_of
 
 _ROWS = 64  # that are read at once: one can hold a long prompt
 _AT_ONCE = 1 << 24  # bytes of rows that are unfolded at once
@@ -52,8 +50,7 @@ def _open(stream: BinaryIO, where: str, skipped: list[Skipped]) -> Iterator[Inne
         else:
             rows.append((first, table.iter_batches(_at_once(group), row_groups=[number], use_threads=False)))
         first += group.num_rows
-    lines = _Lines(rows, most, pa.ArrowException, where, skipped)
-    yield Inner(where, io.BufferedReader(lines, BUFFER))
+    yield Inner(where, stream_of(_lines(rows, most, pa.ArrowException, where, skipped)))
 
 
 def _size_of(group: Any) -> int:
@@ -85,55 +82,37 @@ def _bomb() -> str:
     return f"it unfolds to more than {_RATIO} times the size of the file"
 
 
-class _Lines(io.RawIOBase):
+def _lines(
+    groups: list[tuple[int, Iterator[Any]]],
+    most: int,
+    damage: type[Exception],
+    where: str,
+    skipped: list[Skipped],
+) -> Iterator[bytes]:
     """The rows as lines of JSON, up to ``most`` bytes; ``groups``: the number of the first row of each, and its batches.
     Damage is noted and ends them."""
+    try:
+        yield from _every_line(groups, most, where, skipped)
+    except (damage, OSError, ValueError, TypeError) as error:
+        why = f"the table is damaged ({type(error).__name__}): only what comes before that was read"
+        skipped.append(Skipped(where, why))
 
-    def __init__(
-        self,
-        groups: list[tuple[int, Iterator[Any]]],
-        most: int,
-        damage: type[Exception],
-        where: str,
-        skipped: list[Skipped],
-    ) -> None:
-        self._most, self._damage, self._where, self._skipped = most, damage, where, skipped
-        self._lines = self._every(groups)
-        self._rest = memoryview(b"")
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer).cast("B")
-        if not self._rest:
-            self._rest = memoryview(self._next())
-        size = min(len(view), len(self._rest))
-        view[:size], self._rest = self._rest[:size], self._rest[size:]
-        return size
-
-    def _next(self) -> bytes:
-        try:
-            return next(self._lines, b"")
-        except (self._damage, OSError, ValueError, TypeError) as error:
-            why = f"the table is damaged ({type(error).__name__}): only what comes before that was read"
-            self._skipped.append(Skipped(self._where, why))
-            return b""
-
-    def _every(self, groups: list[tuple[int, Iterator[Any]]]) -> Iterator[bytes]:
-        unfolded = 0
-        for first, batches in groups:
-            for row, part, size in _in_parts(first, batches):
-                place = f"{self._where}, row {row}"
-                if size > LONGEST:
-                    self._skipped.append(Skipped(place, OVERLONG))
-                    continue
-                unfolded += size
-                if unfolded > self._most:
-                    why = f"{_bomb()}: only what comes before that was read"
-                    self._skipped.append(Skipped(place, why))
-                    return
-                yield from map(_line, _rows(part))
+def _every_line(
+    groups: list[tuple[int, Iterator[Any]]], most: int, where: str, skipped: list[Skipped]
+) -> Iterator[bytes]:
+    unfolded = 0
+    for first, batches in groups:
+        for row, part, size in _in_parts(first, batches):
+            place = f"{where}, row {row}"
+            if size > LONGEST:
+                skipped.append(Skipped(place, OVERLONG))
+                continue
+            unfolded += size
+            if unfolded > most:
+                skipped.append(Skipped(place, f"{_bomb()}: only what comes before that was read"))
+                return
+            yield from map(_line, _rows(part))
 
 
 def _in_parts(first: int, batches: Iterator[Any]) -> Iterator[tuple[int, Any, int]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-_NAMES = frozenset(
-    (".json", ".jsonl", ".ndjson", ".har")
-)  # prose and programs quote telemetry: they are none
+# Prose and programs quote telemetry: they are none.
+_NAMES = frozenset((".json", ".jsonl", ".ndjson", ".har"))
 _TOGETHER = (  # each in lower case and behind the quote that opens it: the one that closes it may be escaped
     (b'"resourcespans',),
     (b'"resource_spans',),

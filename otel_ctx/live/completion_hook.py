@@ -19,9 +19,8 @@ from otel_ctx.live.settings import LiveSettings, live_settings
 from otel_ctx.model import LogRecord
 
 _DETAILS = "gen_ai.client.inference.operation.details"  # the event that holds the same, where it is recorded
-_SUMS = frozenset(
-    {"create_agent", "invoke_agent", "invoke_workflow", "execute_tool"}
-)  # of other calls, or of none
+# Operations of other calls, or of none.
+_SUMS = frozenset({"create_agent", "invoke_agent", "invoke_workflow", "execute_tool"})
 
 
 class ContextCompletionHook:

@@ -27,9 +27,8 @@ class Contents:
         self._most = most
         self._arrived: deque[tuple[Key, Read]] = deque()
         self._refused: deque[Key] = deque(maxlen=most)  # had no room
-        self._waiting: OrderedDict[Key, list[Read]] = (
-            OrderedDict()
-        )  # the span that began to wait first is first
+        # the span that began to wait first is first
+        self._waiting: OrderedDict[Key, list[Read]] = OrderedDict()
         self._count = 0
         self._gone: OrderedDict[Key, None] = OrderedDict()  # spans of which something had no room
 

@@ -14,9 +14,8 @@ _BEDROCK_VENDOR = re.compile(rf"(?:(?:{_REGIONS})\.)?(?:{_VENDORS})\.(?=[a-z])")
 _BEDROCK_ID = re.compile(
     rf"arn:aws[\w-]*:bedrock:|(?:(?:{_REGIONS})\.)?(?:{_VENDORS}|deepseek)\.[a-z]|.*-v\d+:\d+"
 )
-_ARN = re.compile(
-    r"arn:[^/]*/"
-)  # of Bedrock's models and inference profiles: what names the model stands behind it
+# Of Bedrock's models and inference profiles: what names the model stands behind it.
+_ARN = re.compile(r"arn:[^/]*/")
 _CLIENT = re.compile(
     r"(?:ft|openai|openai-chat|openai-responses|anthropic|google|google-gla|google-vertex|bedrock|azure|groq|deepseek|xai"
     r"|grok|openrouter|gateway|vertexai|ollama|together|fireworks|moonshotai|cohere|cerebras):(?=[a-z])"

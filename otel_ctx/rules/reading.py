@@ -80,7 +80,8 @@ def _is_date(value: Any) -> bool:
 
 
 def _is_day(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"20\d\d-\d\d-\d\d", value) is not None
+    form = r"20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+    return isinstance(value, str) and re.fullmatch(form, value) is not None
 
 
 def _are_hours(value: Any) -> bool:
@@ -105,7 +106,7 @@ _WANTED: Mapping[Callable[[Any], bool], str] = {
     _is_count: "a whole number, 0 or more", _is_number: "a number, 0 or more", _is_text: "a text",
     _is_texts: "a list of texts", _is_bool: "true or false", _is_numbers: "a table of numbers, 0 or more",
     _is_pair: "two whole numbers, the smaller first", _is_ttls: "a table of seconds: whole numbers, or pairs of them",
-    _is_date: "YYYY, YYYY-MM or YYYY-MM-DD",
+    _is_date: "YYYY, YYYY-MM or YYYY-MM-DD", _is_day: "YYYY-MM-DD", _are_hours: 'a list of "HH:MM-HH:MM", in UTC',
 }  # fmt: skip
 """What is wanted, by the test for it."""
 

@@ -26,6 +26,11 @@ ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 FATES: tuple[Fate, ...] = get_args(Fate)
 CACHE_COUNTS: tuple[CacheCount, ...] = get_args(CacheCount)
 
+_DAY_MINUTES = 1440
+_MINUTE_NANOS = 60_000_000_000
+_THURSDAY, _SATURDAY = 3, 5  # days of the week, from Monday; 1970 began on a Thursday
+_EPOCH = date(1970, 1, 1).toordinal()
+
 PRICED = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
 Row = Mapping[str, Any]
@@ -198,7 +203,7 @@ class Price:
 
     def holds(self, minute: int) -> bool:
         """Whether at that minute since 1970, on a day when it has begun."""
-        day, of_day = divmod(minute, _DAY)
+        day, of_day = divmod(minute, _DAY_MINUTES)
         if self.weekdays and (day + _THURSDAY) % 7 >= _SATURDAY:
             return False
         return not self.hours or any(
@@ -207,15 +212,9 @@ class Price:
         )
 
 
-_DAY = 1440
-_MINUTE = 60_000_000_000
-_THURSDAY, _SATURDAY = 3, 5  # days of the week, from Monday; 1970 began on a Thursday
-_EPOCH = date(1970, 1, 1).toordinal()
-
-
 def day_of(start_unix_nano: int) -> str:
     """The day in UTC, YYYY-MM-DD; "" where the time is not known."""
-    return _iso(start_unix_nano // (_DAY * _MINUTE)) if start_unix_nano else ""
+    return _iso(start_unix_nano // (_DAY_MINUTES * _MINUTE_NANOS)) if start_unix_nano else ""
 
 
 @lru_cache(maxsize=64)
@@ -241,7 +240,7 @@ def in_force(rows: tuple[Price, ...], start_unix_nano: int) -> tuple[Price, ...]
     """Of a day's rows (``on_day``) the one that holds at that time; after it those that may hold instead."""
     if not rows or not rows[0].hours:
         return rows
-    held = tuple(row for row in rows if row.holds(start_unix_nano // _MINUTE))
+    held = tuple(row for row in rows if row.holds(start_unix_nano // _MINUTE_NANOS))
     return held if held and held[0].some_days else held[:1]
 
 

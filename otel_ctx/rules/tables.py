@@ -159,9 +159,8 @@ class Rules:
         for row in rows:
             pair = (row.provider, row.model)
             before = found.get(pair, ())
-            if all(
-                other.since or other.hours for other in before
-            ):  # else one that always holds comes before it
+            # Behind one that always holds there is nothing more to find.
+            if all(other.since or other.hours for other in before):
                 found[pair] = (*before, row)
         return found
 

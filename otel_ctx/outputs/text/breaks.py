@@ -17,9 +17,9 @@ from otel_ctx.outputs.text.layout import (
     heading,
     line,
     many,
-    more,
     number,
     paragraph,
+    spaced,
 )
 from otel_ctx.outputs.text.view import View
 from otel_ctx.outputs.views.names import name_of
@@ -48,12 +48,7 @@ def breaks(view: View) -> Iterator[Line]:
     note = f"{many(len(broken), 'call')} of {followers:,} that continue another"
     yield from heading("Where the prefix broke", note, view.width)
     shown = ordered[: view.limit(_SHOWN)]
-    for group in shown:
-        yield BLANK
-        yield from _entry(view, group)
-    if len(shown) < len(ordered):
-        yield BLANK
-        yield from more(len(ordered) - len(shown), "place", 2)
+    yield from spaced((_entry(view, group) for group in shown), len(ordered) - len(shown), "place")
 
 
 def _held(view: View) -> Iterator[Line]:

@@ -24,6 +24,7 @@ from otel_ctx.outputs.text.layout import (
     more,
     number,
     paragraph,
+    spaced,
     usd,
     wrap,
 )
@@ -41,12 +42,7 @@ def findings(view: View) -> Iterator[Line]:
         return
     yield from heading("Findings", tally(found), view.width)
     shown = found[: view.limit(_SHOWN)]
-    for finding in shown:
-        yield BLANK
-        yield from _finding(view, finding)
-    if len(shown) < len(found):
-        yield BLANK
-        yield from more(len(found) - len(shown), "finding", 2)
+    yield from spaced((_finding(view, finding) for finding in shown), len(found) - len(shown), "finding")
 
 
 def every(view: View) -> Iterator[Line]:
@@ -216,10 +212,13 @@ def _skipped(view: View) -> Iterator[Line]:
     shown = skipped[: view.limit(_SKIPPED_SHOWN)]
     yield line("  ", Run(f"skipped in the input: {len(skipped):,}", "notice"))
     for where, why in shown:
-        yield from paragraph(
-            clip_middle(escape(where), view.width - 4) + ": " + escape(why), view.width, 2, "", "· "
-        )
+        yield from _unread(view, where, why)
     yield from more(len(skipped) - len(shown), "record", 2)
+
+
+def _unread(view: View, where: str, why: str) -> Iterator[Line]:
+    place = clip_middle(escape(where), view.width - 4)
+    return paragraph(f"{place}: {escape(why)}", view.width, 2, "", "· ")
 
 
 def _foreign(view: View) -> Iterator[Line]:
@@ -231,9 +230,7 @@ def _foreign(view: View) -> Iterator[Line]:
     if view.verbose:
         yield line(f"  {many(len(foreign), 'other file')} {hold} no telemetry")
         for path, why in foreign:
-            yield from paragraph(
-                clip_middle(escape(path), view.width - 4) + ": " + escape(why), view.width, 2, "", "· "
-            )
+            yield from _unread(view, path, why)
         return
     endings = Counter(PurePath(path).suffix or "without an ending" for path, _ in foreign)
     shown = [f"{n:,} {escape(ending)}" for ending, n in endings.most_common(_SKIPPED_SHOWN)]

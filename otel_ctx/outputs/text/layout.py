@@ -242,6 +242,16 @@ def more(hidden: int, word: str, indent: int, note: str = "") -> Iterator[Line]:
         yield line(" " * indent, Run(f"… and {count}{note} (-v shows all)", "dim"))
 
 
+def spaced(shown: Iterable[Iterable[Line]], hidden: int, word: str) -> Iterator[Line]:
+    """Entries of several lines, and the line that stands for those that were left out."""
+    for entry in shown:
+        yield BLANK
+        yield from entry
+    if hidden > 0:
+        yield BLANK
+        yield from more(hidden, word, 2)
+
+
 def bar(share: float, width: int, style: Style) -> Line:
     """A gauge: at least one block where there is anything, and never full before it is."""
     filled = min(width, int(share * width))

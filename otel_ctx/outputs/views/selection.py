@@ -43,9 +43,6 @@ class Selection:
         return any(getattr(self, f.name) for f in fields(self))
 
 
-EVERYTHING = Selection()
-
-
 def select(analysis: Analysis, selection: Selection) -> Analysis:
     """The calls that ``selection`` names, their conversations narrowed to them, and the findings that concern them.
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from otel_ctx.context import AT_LEAST
 from otel_ctx.model import Reading
 from otel_ctx.outputs.views.gates.scene import NOTHING_FOLLOWS, Found, Scene, ids, of_all, or_unplaced, others
 
-_LEAST_TRUE = Fraction(
-    7, 10
-)  # of an estimate, as in ``otel_ctx.context``: how far a count may be off either way
-
+_LEAST_TRUE = Fraction(str(AT_LEAST))  # how far a count may be off, either way
 
 _NO_SIZE = "no input is reported, or in numbers that cannot be right, and the text was not seen whole"
 
