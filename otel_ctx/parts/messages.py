@@ -8,7 +8,7 @@ from typing import Any
 from otel_ctx.model import Kind, Part
 from otel_ctx.parts.blocks import RESULTS, read_block
 from otel_ctx.parts.history import History, Linked
-from otel_ctx.parts.markers import is_cache_point, marker_of
+from otel_ctx.parts.markers import cache_point, marker_of
 from otel_ctx.parts.texts import arguments_text, compact, structure
 
 _ROLES: dict[str, Kind] = {
@@ -72,8 +72,9 @@ def read_system(value: Any) -> list[Part]:
             and ("parts" in block or isinstance(block.get("content"), list))
         )
         for b in _as_list(block.get("parts") or block.get("content")) if is_message else [block]:
-            if is_cache_point(b):
-                _mark_last(parts, b)
+            point = cache_point(b)
+            if point is not None:
+                _mark_last(parts, point)
                 continue
             parts += read_block(b, "system", "system", f"system[{len(parts)}]")
     return parts
@@ -94,11 +95,12 @@ def _as_list(value: Any) -> Sequence[Any]:
 
 def read_message(message: Any, index: int) -> list[Part]:
     """The parts of one message. What no shape fits stays as one part that holds its JSON: nothing is lost."""
-    message = structure(message)
-    if isinstance(message, str):
-        return [Part("user", "user", "", _place(index, 0), message)] if message else []
     if not isinstance(message, dict):
-        return [] if _is_blank(message) else [Part("user", "", "", _place(index, 0), compact(message))]
+        message = structure(message)
+        if isinstance(message, str):
+            return [Part("user", "user", "", _place(index, 0), message)] if message else []
+        if not isinstance(message, dict):
+            return [] if _is_blank(message) else [Part("user", "", "", _place(index, 0), compact(message))]
     message = plain(message)
     if "type" in message and str(message["type"]) in _ITEMS_WITHOUT_CONTENT:
         return []
@@ -106,8 +108,9 @@ def read_message(message: Any, index: int) -> list[Part]:
     kind = _kind_of(role)
     parts: list[Part] = []
     for block in _blocks(message):
-        if is_cache_point(block):
-            _mark_last(parts, block)
+        point = cache_point(block)
+        if point is not None:
+            _mark_last(parts, point)
             continue
         at = _place(index, len(parts))
         if kind == "tool_result" and not _is_result(block):
@@ -181,9 +184,9 @@ def is_reference(message: Any) -> bool:
     return isinstance(message, dict) and str(plain(message).get("type")) in _ITEMS_WITHOUT_CONTENT
 
 
-def _mark_last(parts: list[Part], block: Any) -> None:
+def _mark_last(parts: list[Part], marker: str) -> None:
     if parts:
-        parts[-1] = parts[-1]._replace(cache_marker=marker_of(block))
+        parts[-1] = parts[-1]._replace(cache_marker=marker)
 
 
 def is_role(role: str) -> bool:
@@ -230,11 +233,13 @@ def _blocks(message: dict[str, Any]) -> Iterable[Any]:
     """The content blocks of a message, in order; a message that is itself an item (Responses API) is its own block."""
     for key in ("parts", "contents", "content", "text"):
         value = message.get(key)
+        if isinstance(value, (list, tuple)):
+            return _joined_deltas(value)
         if value is None or value == "":
             continue
         if key == "content" and isinstance(value, str):
             return _written_blocks(message, value) or [value]
-        return _joined_deltas(value) if isinstance(value, (list, tuple)) else [value]
+        return [value]
     if message.get("type") and "role" not in message:
         return [message]
     results = message.get("function")
