@@ -394,7 +394,10 @@ def _from_events(span: Span, found: dict[str, Raw], reasons: set[Reason], lost: 
 
 def _is_cut(value: str) -> bool:
     """JSON that stops in the middle. A look at both ends only: whoever parses it finds the rest."""
-    return value[:2] in ("[{", '{"', '["') and value.rstrip()[-1:] not in ("]", "}")
+    return not value.endswith(_ENDS) and value.startswith(_BEGINS) and not value.rstrip().endswith(_ENDS)
+
+
+_BEGINS, _ENDS = ("[{", '{"', '["'), ("]", "}")
 
 
 def _without_schemas(tools: Any) -> bool:
@@ -436,7 +439,7 @@ _LATEST = 2**64 - 1  # nanoseconds that OTLP can tell
 def first_token(span: Span) -> int | None:
     """When the first part of the answer arrived: by attribute, else by the first event of a chunk."""
     length = span.end_unix_nano - span.start_unix_nano
-    for key in _UNTIL_FIRST_TOKEN:
+    for key in filter(span.attributes.__contains__, _UNTIL_FIRST_TOKEN):
         value = amount(span.attributes, key)
         if value is not None and value > 0:
             for scale in (1e9, 1e6):  # seconds by the conventions; some write milliseconds

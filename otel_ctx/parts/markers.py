@@ -46,9 +46,8 @@ def cache_point(block: Any) -> str | None:
         return "default"
 
 
-_WRITTEN_OUT = (
-    '{"cachePoint":'  # one that an instrumentation took for content: a text part that holds its JSON
-)
+# One that an instrumentation took for content: a text part that holds its JSON.
+_WRITTEN_OUT = '{"cachePoint":'
 
 
 def _ttl(control: Any) -> str:
