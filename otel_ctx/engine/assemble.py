@@ -23,7 +23,7 @@ from otel_ctx.engine.texts import Texts
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
-from otel_ctx.model import METHODS, Chain, Method, Part, Raw, Reason, Segment, Unseen, grown
+from otel_ctx.model import Chain, Method, Part, Raw, Reason, Segment, Unseen, grown
 from otel_ctx.parts import (
     Beginnings,
     History,
@@ -58,7 +58,9 @@ _RECENT = 64  # known prefixes looked at per head
 _OF_TEXT = 1  # seed of a text's digest, so that it is that of no other value
 _THREADS = 16_384
 _FACTS = 131_072
-_NUMBERS = tuple(range(8192))  # most facts are one of these: held once
+
+_Fact = tuple[int | None, Method]  # a text's tokens, and how sure that is
+_HIDDEN: _Fact = (None, "unmeasured")
 
 
 @frozen(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Assembler:
         self._count = count
         self._texts = texts
         self._sections: Memo[tuple[str, str, bytes], tuple[Segment, ...]] = Memo(1024)
-        self._facts: dict[str, Memo[int, int]] = {}  # by encoding, and 60 bits of the digest
+        self._facts: dict[str, Memo[int, _Fact]] = {}  # by encoding, and 60 bits of the digest
         self._threads: Memo[int, _Known] = Memo(_THREADS)  # by 60 bits of encoding and thread
         self._heads: Memo[tuple[str, str], list[_Known]] = Memo(1024)
         self._chains: Memo[bytes, Chain] = Memo(4096)
@@ -250,26 +252,22 @@ class Assembler:
         length = max(size, 0) if kind in _MEDIA else len(data)
         if self._discreet:  # the digest is of what was there
             role, name, call_id = part_of_names(part)
-        role, name, path = _one(role), name and _one(name), intern(path)
+        # roles, names and places are few and come again and again; parsed from JSON, each is a string of its own
+        role, name, path = intern(role), intern(name), intern(path)
         return Segment(kind, role, name, path, length, tokens, method, digest, marker, call_id)
 
-    def _measure(
-        self, kind: str, name: str, text: str, digest: str, encoding: str
-    ) -> tuple[int | None, Method]:
+    def _measure(self, kind: str, name: str, text: str, digest: str, encoding: str) -> _Fact:
         if kind in _MEDIA or (kind == "thinking" and not text):
-            return None, "unmeasured"
+            return _HIDDEN
         facts = self._facts.get(encoding)
         if facts is None:
             facts = self._facts[encoding] = Memo(_FACTS)
         key = int(digest[:15], 16)  # a third of what the digest takes
         known = facts.get(key)
         if known is None:
-            tokens, method = self._count(f"{name}{text}" if kind == "tool_call" else text, encoding)
-            fact = tokens * len(METHODS) + METHODS.index(method)  # one number takes little memory
-            facts.put(key, _NUMBERS[fact] if 0 <= fact < len(_NUMBERS) else fact)
-            return tokens, method
-        tokens, n = divmod(known, len(METHODS))
-        return tokens, METHODS[n]
+            known = _fact(*self._count(f"{name}{text}" if kind == "tool_call" else text, encoding))
+            facts.put(key, known)
+        return known
 
     def _find(self, text: str, encoding: str, thread: int) -> tuple[_Known | None, Any]:
         """A known string that ``text`` extends, and the hasher that has read that far."""
@@ -321,9 +319,10 @@ def _head_of(kind: str, name: str) -> bytes:
     return _utf8(f"{kind}\0{name}\0")
 
 
-def _one(word: str) -> str:
-    """Roles, names and places are few and come again and again; parsed from JSON, each is a string of its own."""
-    return intern(word) if type(word) is str else word
+@lru_cache(2048)
+def _fact(tokens: int, method: Method) -> _Fact:
+    """Most texts have as many tokens as another: one pair for all of them takes little memory."""
+    return tokens, method
 
 
 def _counted_on(base: int) -> Callable[[re.Match[str]], str]:

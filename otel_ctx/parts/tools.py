@@ -74,7 +74,7 @@ def _looks_like_tool(value: dict[str, Any]) -> bool:
 def _part(tool: Any, index: int) -> Part:
     path = f"tools[{index}]"
     if not isinstance(tool, dict):
-        name = tool if isinstance(tool, str) else ""
+        name = str(tool) if isinstance(tool, str) else ""
         return Part("tools", "", name, path, name or compact(tool))
     inner = _definition(_definition(tool))  # a converter wraps once more what came wrapped
     schema = inner.get("parameters")
