@@ -71,10 +71,10 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
         conflicts.append(claim.unreadable)
     claim = _believed(claim, conflicts)
     cache = _with_writes(claim, conflicts)
-    semantics, evidence = _semantics(claim, cache, rule, api_includes_cache)
-    impossible = (
-        bool(api_includes_cache) and _more_cached_than(claim, cache) and _said(claim, rule) == "inclusive"
-    )
+    # Of an input that includes the cached tokens this cannot be: it proves that the input does not, or is wrong.
+    more_cached = claim.input is not None and cache.known > claim.input
+    semantics, evidence = _semantics(claim, cache, rule, api_includes_cache, more_cached=more_cached)
+    impossible = more_cached and bool(api_includes_cache) and _said(claim, rule) == "inclusive"
     if impossible:
         conflicts.append(f"{evidence}, which includes the cached tokens")
     cache = _with_zeros(claim, cache, rule)
@@ -178,9 +178,10 @@ def agree(a: Usage, b: Usage) -> bool:
 
 def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
     """``claim`` without the numbers that no model can have: they count as not reported, and are told."""
-    absurd = {c: n for c, n in zip(_COUNTS, claim[:8], strict=True) if n is not None and not 0 <= n <= _MOST}
-    if not absurd:
+    told = [*filter(None, claim[:8])]
+    if not told or (min(told) > 0 and max(told) <= _MOST):
         return claim
+    absurd = {c: n for c, n in zip(_COUNTS, claim[:8], strict=True) if n and not 0 < n <= _MOST}
     for count, n in absurd.items():
         why = "is negative" if n < 0 else "is more than any model can have"
         conflicts.append(f"{_words(count)} {_n(n)} {why}")
@@ -204,9 +205,14 @@ def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:
 
 
 def _semantics(
-    claim: UsageClaim, cache: _Cache, rule: UsageRule | None, api_includes_cache: bool | None
+    claim: UsageClaim,
+    cache: _Cache,
+    rule: UsageRule | None,
+    api_includes_cache: bool | None,
+    *,
+    more_cached: bool,
 ) -> tuple[Semantics | None, str]:
-    if _more_cached_than(claim, cache):
+    if more_cached:
         told = " + ".join(
             f"cache {name} {_n(count)}"
             for name, count in (("read", cache.read), ("write", cache.write))
@@ -231,11 +237,6 @@ def _semantics(
     if claim.input is None or not cache.known:
         return None, ""
     return None, f"not known: input {_n(claim.input)} with or without the cached {_n(cache.known)}"
-
-
-def _more_cached_than(claim: UsageClaim, cache: _Cache) -> bool:
-    """Of an input that includes the cached tokens this cannot be: it proves that the input does not, or is wrong."""
-    return claim.input is not None and cache.known > claim.input
 
 
 def _said(claim: UsageClaim, rule: UsageRule | None) -> Semantics | None:

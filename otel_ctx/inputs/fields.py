@@ -8,6 +8,7 @@ import base64
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from otel_ctx.inputs.interface import Skipped
@@ -26,6 +27,12 @@ def id_of_text(text: object, size: int) -> str:
         return ""
     if not isinstance(text, str):
         raise ValueError("is no text")
+    return _id(text, size)
+
+
+@lru_cache(4096)
+def _id(text: str, size: int) -> str:
+    """Those of a trace and of parents come again and again."""
     try:
         is_hex = len(text) == 2 * size and len(bytes.fromhex(text)) == size  # it skips spaces
     except ValueError:
