@@ -192,12 +192,14 @@ def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
 def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:
     """Written tokens, from the split by TTL where the sum is missing (or 0 beside it, as LangChain leaves it)."""
     write, one_hour, five_minutes = claim.cache_write, claim.cache_write_1h, claim.cache_write_5m
+    if one_hour is None and five_minutes is None:
+        return _Cache(claim.cache_read, write, None)
     split = (one_hour or 0) + (five_minutes or 0)
     if write is not None and (split > write or (split != write and None not in (one_hour, five_minutes))):
         conflicts.append(
             f"cache write {_n(write)} but 5 min {_n(five_minutes or 0)} + 1 h {_n(one_hour or 0)}"
         )
-    if not write and (one_hour is not None or five_minutes is not None):
+    if not write:
         write = split
     if one_hour is None and write is not None and five_minutes is not None and five_minutes <= write:
         one_hour = write - five_minutes

@@ -81,8 +81,6 @@ class Names:
 
     def of(self, attributes: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
         """The names that ``attributes`` have, by what they tell; what they tell nothing of is left out."""
-        if self._all.isdisjoint(attributes):
-            return {}
         return self._of(self._all.intersection(attributes))
 
     def _among(self, names: frozenset[str]) -> Mapping[str, tuple[str, ...]]:

@@ -9,9 +9,10 @@ are known as a whole; and a segment's tokens are counted once per distinct text.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from sys import intern
 from typing import Any
@@ -81,7 +82,8 @@ class Assembler:
         self._count = count
         self._texts = texts
         self._sections: Memo[tuple[str, str, bytes], tuple[Segment, ...]] = Memo(1024)
-        self._facts: dict[str, Memo[int, _Fact]] = {}  # by encoding, and 60 bits of the digest
+        # by encoding, and 60 bits of the digest
+        self._facts: dict[str, Memo[int, _Fact]] = defaultdict(partial(Memo, _FACTS))
         self._threads: Memo[int, _Known] = Memo(_THREADS)  # by 60 bits of encoding and thread
         self._heads: Memo[tuple[str, str], list[_Known]] = Memo(1024)
         self._chains: Memo[bytes, Chain] = Memo(4096)
@@ -134,7 +136,7 @@ class Assembler:
             return self._nested(text, encoding)
         if text[:1] != "[" or text[-1:] != "]":
             return self._whole(text, encoding)
-        number = _number(encoding, thread)
+        number = hash((encoding, thread)) >> 4  # whose string it is only says where to look
         known, hasher = self._find(text, encoding, number)
         if known is not None and len(text) == known.length + 1:
             return known.chain, set()
@@ -259,9 +261,7 @@ class Assembler:
     def _measure(self, kind: str, name: str, text: str, digest: str, encoding: str) -> _Fact:
         if kind in _MEDIA or (kind == "thinking" and not text):
             return _HIDDEN
-        facts = self._facts.get(encoding)
-        if facts is None:
-            facts = self._facts[encoding] = Memo(_FACTS)
+        facts = self._facts[encoding]
         key = int(digest[:15], 16)  # a third of what the digest takes
         known = facts.get(key)
         if known is None:
@@ -307,10 +307,6 @@ def _read_along(text: str, known: _Known) -> Any:
 
 def _tail(text: str, end: int) -> int:
     return hash(text[max(0, end - _TAIL) : end])
-
-
-def _number(encoding: str, thread: str) -> int:
-    return xxhash.xxh3_64_intdigest(_utf8(f"{encoding} {thread}")) >> 4
 
 
 @lru_cache(1024)

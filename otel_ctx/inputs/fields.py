@@ -23,11 +23,11 @@ _ZEROS = {TRACE_ID: "0" * 32, SPAN_ID: "0" * 16}
 def id_of_text(text: object, size: int) -> str:
     """Hex in any case, base64 of the bytes (protobuf's own JSON), or base64 of the hex: the length tells.
     A trace id of 64 bits is filled up with zeros. Raises ValueError where it is none of these."""
-    if text is None or text == "":
+    if isinstance(text, str):
+        return _id(text, size) if text else ""
+    if text is None:
         return ""
-    if not isinstance(text, str):
-        raise ValueError("is no text")
-    return _id(text, size)
+    raise ValueError("is no text")
 
 
 @lru_cache(4096)

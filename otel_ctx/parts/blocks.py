@@ -50,10 +50,9 @@ _THINKING = frozenset({"thinking", "redacted_thinking", "reasoning", "anthropic_
 
 def read_block(block: Any, kind: Kind, role: str, path: str) -> list[Part]:
     """The parts of one block (mostly one). ``kind`` is what its text is in this message. Empty text is no part."""
-    if isinstance(block, str):
-        return [Part(kind, role, "", path, block)] if block else []
     if not isinstance(block, dict):
-        return [] if block is None else [Part(kind, role, "", path, compact(block))]
+        text = block if isinstance(block, str) else "" if block is None else compact(block)
+        return [Part(kind, role, "", path, text)] if text else []
     declared = block.get("type")
     read = _BY_TYPE.get(declared) if isinstance(declared, str) and _WRAPPERS.isdisjoint(block) else None
     return read(block, kind, role, path) if read is not None else _by_its_keys(block, kind, role, path)

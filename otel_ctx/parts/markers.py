@@ -7,14 +7,14 @@ from typing import Any
 
 from otel_ctx.parts.texts import loads
 
-_PLACES = frozenset(
+PLACES = frozenset(
     {"cache_control", "cacheControl", "cachePoint", "providerOptions", "providerMetadata", "provider_options"}
 )
 
 
 def marker_of(block: dict[str, Any]) -> str:
     """ "5m" | "1h" | "default" (marked, no TTL said) | "" (not marked)."""
-    if _PLACES.isdisjoint(block):
+    if PLACES.isdisjoint(block):
         return ""
     control = block.get("cache_control") or block.get("cacheControl") or block.get("cachePoint")
     if control is None:
@@ -35,7 +35,7 @@ def cache_point(block: Any) -> str | None:
     """The marker that is all of a block: it marks what stands before it. None where the block is anything else."""
     if not isinstance(block, dict):
         return None
-    if isinstance(block.get("cachePoint"), dict) and not block.get("text"):
+    if "cachePoint" in block and isinstance(block["cachePoint"], dict) and not block.get("text"):
         return marker_of(block)
     text = block.get("content")
     if not isinstance(text, str) or not text.startswith(_WRITTEN_OUT):

@@ -8,7 +8,7 @@ from typing import Any
 from otel_ctx.model import Kind, Part
 from otel_ctx.parts.blocks import RESULTS, read_block
 from otel_ctx.parts.history import History, Linked
-from otel_ctx.parts.markers import cache_point, marker_of
+from otel_ctx.parts.markers import PLACES, cache_point, marker_of
 from otel_ctx.parts.texts import arguments_text, compact, structure
 
 _ROLES: dict[str, Kind] = {
@@ -26,7 +26,7 @@ _CLASSES: dict[str, str] = {  # LangChain's, LangChain4j's and AutoGen's
     "FunctionExecutionResultMessage": "tool", "TOOL_EXECUTION_RESULT": "tool",
 }  # fmt: skip
 TOOL_CALLS = ("tool_calls", "toolCalls", "toolExecutionRequests")
-_CALLING = frozenset({*TOOL_CALLS, "additional_kwargs", "function_call"})
+_BESIDE_THE_BLOCKS = frozenset({*TOOL_CALLS, "additional_kwargs", "function_call", *PLACES})
 _SAID = ("content", "contents", "text", *TOOL_CALLS)
 _ITEMS_WITHOUT_CONTENT = frozenset({"item_reference", "compaction"})  # the server has what they stand for
 
@@ -45,7 +45,8 @@ def messages_of(value: Any, start: int = 0) -> Sequence[Any]:
 
     ``value``: a list, one message, a JSON string of either, plain text (one user message), a ``History`` or ``Linked``.
     LangChain's list in a list (one prompt of a batch) is opened."""
-    value = value.every() if isinstance(value, (History, Linked)) else structure(value)
+    if not isinstance(value, list):
+        value = value.every() if isinstance(value, (History, Linked)) else structure(value)
     if not start and is_batch(value):
         value = value[0]
     return _as_list(value)
@@ -119,7 +120,9 @@ def read_message(message: Any, index: int) -> list[Part]:
             parts += read_block(block, kind, role, at)
     if kind == "tool_result":
         parts = _one_result(parts)
-    if not _CALLING.isdisjoint(message) and (calls := _tool_calls(message)):
+    if _BESIDE_THE_BLOCKS.isdisjoint(message):
+        return parts
+    if calls := _tool_calls(message):
         seen = {(p.call_id or p.text, p.name) for p in parts if p.kind == "tool_call"}
         for call in calls:
             part = _tool_call(call, role, _place(index, len(parts)))
