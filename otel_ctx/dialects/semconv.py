@@ -267,7 +267,8 @@ def contents(
         _from_events(span, found, reasons, lost)
     if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
         found["tools"] = Raw("tools", _functions(attributes))
-    for section, names in _REFERENCES.of(attributes).items():
+    missing = len(found) < len(_SECTIONS)
+    for section, names in _REFERENCES.of(attributes).items() if missing else ():
         reference = text(attributes, *names)
         if reference and section not in found and section not in lost:
             found[section] = Raw(_SHAPES[section], Stored(reference))

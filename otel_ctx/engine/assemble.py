@@ -108,12 +108,11 @@ class Assembler:
         value, reasons = _opened(raw.value)
         # A system prompt may be JSON of its own: whether it holds blocks is seen there.
         parts = read_tools(value) if raw.shape == "tools" else read_system(value if reasons else raw.value)
-        seen = _unmasked(parts)
-        if len(seen) < len(parts):
+        segments = self._segments(parts, encoding)
+        if len(segments) < len(parts):
             reasons = reasons | {"redacted"}
-        if raw.shape == "tools" and any(map(is_cut, seen)):
+        if raw.shape == "tools" and any(is_cut(p) for p in parts if not is_mask(p.text)):
             reasons = reasons | {"value_cut"}
-        segments = tuple(self.segment(p, encoding) for p in seen)
         if key is not None and not reasons:
             self._sections.put((raw.shape, encoding, key), segments)
         return segments, reasons
@@ -124,7 +123,7 @@ class Assembler:
             return ()
         value, _ = _opened(raw.value)
         parts, _ = read_messages(value)
-        return tuple([self.segment(p, encoding) for p in _unmasked(parts)])
+        return self._segments(parts, encoding)
 
     def chain(self, raw: Raw | None, encoding: str, thread: str) -> tuple[Chain, set[Reason]]:
         """The segments of a list of messages. ``thread`` (a conversation id, else a trace id) is only a hint where to
@@ -235,14 +234,17 @@ class Assembler:
         parts = read_message(message, index)
         if not parts and is_reference(message):
             return (), "server_side"
-        seen = _unmasked(parts)
-        segments = tuple([self.segment(p, encoding) for p in seen])
-        return segments, "redacted" if len(seen) < len(parts) else None
+        segments = self._segments(parts, encoding)
+        return segments, "redacted" if len(segments) < len(parts) else None
 
     def append(self, base: Chain, other: Chain) -> Chain:
         """``base`` and then the segments of ``other``, their paths counted on from ``base``."""
         moved = [replace(s, path=_MESSAGE.sub(_counted_on(base.messages), s.path)) for s in other]
         return grown(base, moved, base.messages + other.messages)
+
+    def _segments(self, parts: list[Part], encoding: str) -> tuple[Segment, ...]:
+        """Without the texts that an instrumentation put where content was hidden."""
+        return tuple([self.segment(p, encoding) for p in parts if not is_mask(p.text)])
 
     def segment(self, part: Part, encoding: str) -> Segment:
         kind, role, name, path, text, marker, call_id, size = part
@@ -340,11 +342,6 @@ def _unseen(shape: str, digest: str) -> Segment:
     if shape == "tools":
         return Segment("tools", "", "", "tools", 0, None, "unmeasured", digest)
     return Segment("system", "system", "", "system", 0, None, "unmeasured", digest)
-
-
-def _unmasked(parts: list[Part]) -> list[Part]:
-    """Without the texts that an instrumentation put where content was hidden."""
-    return [p for p in parts if not is_mask(p.text)]
 
 
 def _digest_of(value: Any) -> bytes | None:

@@ -237,8 +237,6 @@ def status_code(value: Any) -> int:
 
 
 def _enum(value: Any, numbers: Mapping[str, int]) -> int:
-    if value is None:
-        return 0
     if isinstance(value, str):
         if not value.isascii() or not value.isdigit():
             # CLIENT, client, SPAN_KIND_CLIENT, SpanKind.CLIENT; STATUS_CODE_ERROR, StatusCode.ERROR
