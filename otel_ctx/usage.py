@@ -79,17 +79,16 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
         conflicts.append(f"{evidence}, which includes the cached tokens")
     cache = _with_zeros(claim, cache, rule)
 
-    uncached = claim.input
-    if uncached is None and semantics == "exclusive" and cache.known and _zeros_omitted(claim, rule):
-        uncached = 0
-    total_input = uncached
-    if uncached is not None and semantics == "exclusive":
-        total_input = uncached + cache.known
+    total_input = uncached = claim.input
+    if semantics == "exclusive":
+        if uncached is None and cache.known and _zeros_omitted(claim, rule):
+            uncached = 0
+        total_input = uncached + cache.known if uncached is not None else None
     elif semantics is None and cache.known:
         total_input = None
     output, reasoning = _output(claim, rule, total_input)
 
-    if uncached is not None and total_input is not None and semantics == "exclusive" and cache.missing:
+    if semantics == "exclusive" and uncached is not None and total_input is not None and cache.missing:
         proved = _proved_by_total(claim, uncached, total_input, output)
         if proved is not None:
             cache = _with_rest(cache, proved - total_input)

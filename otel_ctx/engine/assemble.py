@@ -256,9 +256,10 @@ class Assembler:
         length = max(size, 0) if kind in _MEDIA else len(data)
         if self._discreet:  # the digest is of what was there
             role, name, call_id = part_of_names(part)
-        # roles, names and places are few and come again and again; parsed from JSON, each is a string of its own
-        role, name, path = intern(role), intern(name), intern(path)
-        return Segment(kind, role, name, path, length, tokens, method, digest, marker, call_id)
+        # Roles, names and places are few and come again and again; parsed from JSON, each is a string of its own.
+        return Segment(
+            kind, intern(role), intern(name), intern(path), length, tokens, method, digest, marker, call_id
+        )
 
     def _measure(self, kind: str, name: str, text: str, digest: str, encoding: str) -> _Fact:
         if kind in _MEDIA or (kind == "thinking" and not text):

@@ -62,8 +62,7 @@ def attributes_of(pairs: Any) -> tuple[dict[str, Any], int]:
     try:
         for pair in pairs:  # the loop that most of the reading time goes into
             value = pair["value"]
-            text = value.get("stringValue")
-            if text is not None:
+            if (text := value.get("stringValue")) is not None:
                 attributes[pair["key"]] = text
             elif (number := value.get("intValue")) is not None:
                 attributes[pair["key"]] = int(number)
