@@ -131,7 +131,7 @@ def read(span: Span) -> Telling | None:
     A span that is full to its limit, and lacks what it must have had, has lost it, whatever its counter says: not every way
     keeps that number."""
     telling = _read(span)
-    if telling is None or telling.role != "call" or span.dropped_attributes or len(span.attributes) != _LIMIT:
+    if len(span.attributes) != _LIMIT or telling is None or telling.role != "call" or span.dropped_attributes:
         return telling
     cut = _read(replace(span, dropped_attributes=1))
     if cut is None or (telling.usage is not None and "head" not in cut.lost):
@@ -144,7 +144,7 @@ def _read(span: Span) -> Telling | None:
         telling = reader(span)
         if telling is None:
             continue
-        if reader is genai.read and telling.role == "call" and telling.messages is None and not telling.lost:
+        if telling.messages is None and reader is genai.read and telling.role == "call" and not telling.lost:
             telling = generic.with_content(telling, span)  # the library may have names of its own for words
         telling = with_cut(telling, span.cut)
         if span.dropped_attributes:

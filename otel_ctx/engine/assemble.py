@@ -61,7 +61,7 @@ _THREADS = 16_384
 _FACTS = 131_072
 
 _Fact = tuple[int | None, Method]  # a text's tokens, and how sure that is
-_HIDDEN: _Fact = (None, "unmeasured")
+_NOT_MEASURED: _Fact = (None, "unmeasured")
 
 
 @frozen(frozen=True, slots=True)
@@ -95,26 +95,27 @@ class Assembler:
         """The segments of tools or of a system prompt, and what was found damaged."""
         if raw is None:
             return (), set()
-        if isinstance(raw.value, Unseen):
-            return (_unseen(raw.shape, raw.value.digest),), set()
-        key = _digest_of(raw.value)
+        shape, value = raw
+        if isinstance(value, Unseen):
+            return (_unseen(shape, value.digest),), set()
+        key = _digest_of(value)
         if key is not None:
-            known = self._sections.get((raw.shape, encoding, key))
+            known = self._sections.get((shape, encoding, key))
             if known is not None:
                 if self._texts.forgets:
                     for segment in known:
                         self._texts.touch(segment.digest)
                 return known, set()
-        value, reasons = _opened(raw.value)
+        opened, reasons = _opened(value)
         # A system prompt may be JSON of its own: whether it holds blocks is seen there.
-        parts = read_tools(value) if raw.shape == "tools" else read_system(value if reasons else raw.value)
+        parts = read_tools(opened) if shape == "tools" else read_system(opened if reasons else value)
         segments = self._segments(parts, encoding)
         if len(segments) < len(parts):
             reasons = reasons | {"redacted"}
-        if raw.shape == "tools" and any(is_cut(p) for p in parts if not is_mask(p.text)):
+        if shape == "tools" and any(is_cut(p) for p in parts if not is_mask(p.text)):
             reasons = reasons | {"value_cut"}
         if key is not None and not reasons:
-            self._sections.put((raw.shape, encoding, key), segments)
+            self._sections.put((shape, encoding, key), segments)
         return segments, reasons
 
     def answer(self, raw: Raw | None, encoding: str) -> tuple[Segment, ...]:
@@ -251,9 +252,11 @@ class Assembler:
         named = name if kind in _NAMED else ""
         data = _utf8(text)
         digest = blake2b(_head_of(kind, named) + data, digest_size=16).hexdigest()
-        tokens, method = self._measure(kind, named, text, digest, encoding)
+        if kind in _MEDIA:
+            length, (tokens, method) = max(size, 0), _NOT_MEASURED
+        else:
+            length, (tokens, method) = len(data), self._measure(kind, named, text, digest, encoding)
         self._texts.put(digest, text)
-        length = max(size, 0) if kind in _MEDIA else len(data)
         if self._discreet:  # the digest is of what was there
             role, name, call_id = part_of_names(part)
         # Roles, names and places are few and come again and again; parsed from JSON, each is a string of its own.
@@ -262,8 +265,8 @@ class Assembler:
         )
 
     def _measure(self, kind: str, name: str, text: str, digest: str, encoding: str) -> _Fact:
-        if kind in _MEDIA or (kind == "thinking" and not text):
-            return _HIDDEN
+        if not text and kind == "thinking":
+            return _NOT_MEASURED
         facts = self._facts[encoding]
         key = int(digest[:15], 16)  # a third of what the digest takes
         known = facts.get(key)

@@ -23,7 +23,8 @@ class Texts:
         key = _key(digest)
         if key in self._new:
             return
-        self._old.pop(key, None)
+        if self._old:
+            self._old.pop(key, None)
         size = len(text) + _OWN
         if size > self._half:
             return
