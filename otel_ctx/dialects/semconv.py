@@ -7,6 +7,7 @@ Source of the names: the conventions up to 1.44 and after their move to a reposi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import xxhash
@@ -162,11 +163,13 @@ _OMIT_ZEROS = (
 _YOUNG = ("opentelemetry.util.genai.", "opentelemetry.instrumentation.google_genai")
 
 
+@lru_cache(256)
 def writes_tools(scope: str, version: str) -> bool:
     """Does the absence of tool definitions mean that the request had none?"""
     return scope.startswith(_WRITE_TOOLS) and not _is_young(scope, version)
 
 
+@lru_cache(256)
 def omits_zeros(scope: str, version: str) -> bool:
     """Does the absence of a cache count mean 0?"""
     return scope.startswith(_OMIT_ZEROS) and not _is_young(scope, version)

@@ -26,9 +26,9 @@ class Texts:
         if self._old:
             self._old.pop(key, None)
         size = len(text) + _OWN
-        if size > self._half:
-            return
         if self._size + size > self._half:
+            if size > self._half:
+                return
             self._old, self._new, self._size = self._new, {}, 0
         self._size += size
         self._new[key] = text

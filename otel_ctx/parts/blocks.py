@@ -269,7 +269,9 @@ def _first(block: dict[str, Any], *keys: str) -> Any:
 
 
 def _unwrapped(block: dict[str, Any], wrappers: tuple[str, ...]) -> dict[str, Any]:
-    inner = None if _WRAPPERS.isdisjoint(block) else _first(block, *wrappers)
+    if _WRAPPERS.isdisjoint(block):
+        return block
+    inner = _first(block, *wrappers)
     return inner if isinstance(inner, dict) else block
 
 

@@ -237,7 +237,7 @@ def _blocks(message: dict[str, Any]) -> Iterable[Any]:
     for key in ("parts", "contents", "content", "text"):
         value = message.get(key)
         if isinstance(value, (list, tuple)):
-            return _joined_deltas(value)
+            return value if len(value) < 2 else _joined_deltas(value)
         if value is None or value == "":
             continue
         if key == "content" and isinstance(value, str):
@@ -264,8 +264,6 @@ def _written_blocks(message: dict[str, Any], content: str) -> list[Any] | None:
 
 def _joined_deltas(blocks: Sequence[Any]) -> Sequence[Any]:
     """LangChain keeps a streamed tool call as a call without input and the pieces of its input after it."""
-    if len(blocks) < 2:
-        return blocks
     joined: list[Any] = []
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "input_json_delta" and joined:
