@@ -268,13 +268,13 @@ def contents(
     _collect(attributes, found, reasons, lost)
     if span is not None and "messages" not in found and span.events:
         _from_events(span, found, reasons, lost)
-    if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
-        found["tools"] = Raw("tools", _functions(attributes))
-    missing = len(found) < len(_SECTIONS)
-    for section, names in _REFERENCES.of(attributes).items() if missing else ():
-        reference = text(attributes, *names)
-        if reference and section not in found and section not in lost:
-            found[section] = Raw(_SHAPES[section], Stored(reference))
+    if len(found) < len(_SECTIONS):
+        if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
+            found["tools"] = Raw("tools", _functions(attributes))
+        for section, names in _REFERENCES.of(attributes).items():
+            reference = text(attributes, *names)
+            if reference and section not in found and section not in lost:
+                found[section] = Raw(_SHAPES[section], Stored(reference))
     if span is not None and span.dropped_attributes:
         reasons.add("attributes_dropped")
         lost.update({"tools", "system", "messages"} - found.keys())

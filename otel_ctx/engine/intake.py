@@ -149,5 +149,5 @@ def _weight(telling: Telling) -> tuple[int, int]:
     """How much a span tells: one that comes twice, cut or masked on one of its ways, is told by the fuller; of a message
     that was copied while it still grew, by the later."""
     usage = telling.usage
-    size = sum(length_hint(raw.value) for raw in filter(None, telling.content))
+    size = sum(map(length_hint, telling.contents))
     return size + (usage is not None and usage.input is not None), (usage.output or 0) if usage else 0

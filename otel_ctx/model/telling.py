@@ -140,9 +140,10 @@ class Telling(NamedTuple):
     guess: tuple[str, ...] = ()  # of a guessed telling: "messages: NAME", what was taken for what, no value
 
     @property
-    def content(self) -> tuple[Raw | None, ...]:
-        """Tools, system, messages and output."""
-        return self.tools, self.system, self.messages, self.output
+    def contents(self) -> list[Any]:
+        """The raw values that are there."""
+        raws = self.tools, self.system, self.messages, self.output
+        return [raw.value for raw in raws if raw is not None]
 
     def without_content(self, tools: Raw | None) -> Telling:
         """Its raw values let go, ``tools`` in the place of the tools."""
