@@ -250,7 +250,7 @@ class Assembler:
     def segment(self, part: Part, encoding: str) -> Segment:
         kind, role, name, path, text, marker, call_id, size = part
         named = name if kind in _NAMED else ""
-        data = _utf8(text)
+        data = text.encode("utf-8", "surrogatepass")
         digest = blake2b(_head_of(kind, named) + data, digest_size=16).hexdigest()
         if kind in _MEDIA:
             length, (tokens, method) = max(size, 0), _NOT_MEASURED
@@ -318,7 +318,7 @@ def _tail(text: str, end: int) -> int:
 @lru_cache(1024)
 def _head_of(kind: str, name: str) -> bytes:
     """What the digest of a segment is taken over before its text."""
-    return _utf8(f"{kind}\0{name}\0")
+    return f"{kind}\0{name}\0".encode("utf-8", "surrogatepass")
 
 
 @lru_cache(2048)
@@ -334,11 +334,7 @@ def _counted_on(base: int) -> Callable[[re.Match[str]], str]:
 def _absorb(hasher: Any, text: str, start: int, end: int) -> None:
     """Hash ``text[start:end]`` in pieces that stay in the processor's cache: copying megabytes costs more."""
     for at in range(start, end, _PIECE):
-        hasher.update(_utf8(text[at : min(at + _PIECE, end)]))
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+        hasher.update(text[at : min(at + _PIECE, end)].encode("utf-8", "surrogatepass"))
 
 
 def _unseen(shape: str, digest: str) -> Segment:
@@ -352,7 +348,7 @@ def _digest_of(value: Any) -> bytes | None:
     """Equal for equal values only; None for what is no plain value."""
     try:
         if isinstance(value, str):
-            return xxhash.xxh3_128_digest(_utf8(value), _OF_TEXT)
+            return xxhash.xxh3_128_digest(value.encode("utf-8", "surrogatepass"), _OF_TEXT)
         return xxhash.xxh3_128_digest(values_written([value]))
     except ValueError:
         return None
