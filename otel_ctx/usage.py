@@ -254,8 +254,10 @@ def _zeros_omitted(claim: UsageClaim, rule: UsageRule | None) -> bool:
 
 def _with_zeros(claim: UsageClaim, cache: _Cache, rule: UsageRule | None) -> _Cache:
     """An absent count is 0 where the dialect leaves zeros out, could have told it, and told of the input at all."""
+    if not _zeros_omitted(claim, rule):
+        return cache
     none_told = cache.read is None and cache.write is None
-    if not _zeros_omitted(claim, rule) or (claim.input is None and none_told):
+    if none_told and claim.input is None:
         return cache
     if none_told and not claim.zeros_omitted and rule is not None and rule.may_lose_cache:
         return cache

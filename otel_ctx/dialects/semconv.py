@@ -442,11 +442,14 @@ _LATEST = 2**64 - 1  # nanoseconds that OTLP can tell
 
 def first_token(span: Span) -> int | None:
     """When the first part of the answer arrived: by attribute, else by the first event of a chunk."""
-    length = span.end_unix_nano - span.start_unix_nano
     for key in filter(span.attributes.__contains__, _UNTIL_FIRST_TOKEN):
         value = amount(span.attributes, key)
+        length = span.end_unix_nano - span.start_unix_nano
         if value is not None and value > 0:
             for scale in (1e9, 1e6):  # seconds by the conventions; some write milliseconds
                 if value * scale <= max(length, 0) + 1e6:
                     return min(span.start_unix_nano + int(value * scale), _LATEST)
-    return next((e.time_unix_nano for e in span.events if e.name in _CHUNK_EVENTS), None)
+    for event in span.events:
+        if event.name in _CHUNK_EVENTS:
+            return event.time_unix_nano
+    return None
