@@ -249,13 +249,13 @@ class Assembler:
 
     def segment(self, part: Part, encoding: str) -> Segment:
         kind, role, name, path, text, marker, call_id, size = part
-        named = name if kind in _NAMED else ""
         data = text.encode("utf-8", "surrogatepass")
-        digest = blake2b(_head_of(kind, named) + data, digest_size=16).hexdigest()
+        head = _head_of(kind, name if kind in _NAMED else "")
+        digest = blake2b(head + data, digest_size=16).hexdigest()
         if kind in _MEDIA:
             length, (tokens, method) = max(size, 0), _NOT_MEASURED
         else:
-            length, (tokens, method) = len(data), self._measure(kind, named, text, digest, encoding)
+            length, (tokens, method) = len(data), self._measure(kind, name, text, digest, encoding)
         self._texts.put(digest, text)
         if self._discreet:  # the digest is of what was there
             role, name, call_id = part_of_names(part)

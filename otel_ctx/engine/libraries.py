@@ -149,12 +149,13 @@ def _seen(section: tuple[Segment, ...]) -> bool:
 
 def _withheld(share: _Share, rules: Rules) -> Iterator[Withheld]:
     found: Counter[tuple[Lost, str, str]] = Counter()
+    messages, cached = share.gives["messages"], share.gives["cached tokens"]
     for call in share.calls:
         for gap in gaps(call):
             # where other calls' messages are there, contents are switched on: these were left out
-            lost = "part" if gap.lost == "content" and share.gives["messages"] else gap.lost
+            lost = "part" if gap.lost == "content" and messages else gap.lost
             found[lost, gap.title, switch_of(lost, call)] += 1
-        if _tells_nothing_of_the_cache(call, rules, others=share.gives["cached tokens"]):
+        if _tells_nothing_of_the_cache(call, rules, others=cached):
             found["cached", _NOT_CACHED, switch_of("cached", call)] += 1
     for (lost, title, fix), n in found.items():
         yield Withheld(lost, title, n, fix)
