@@ -64,25 +64,24 @@ def decide(claim: UsageClaim, rule: UsageRule | None, api_includes_cache: bool |
         conflicts.append(claim.unreadable)
     claim = _believed(claim, conflicts)
     cache = _with_writes(claim, conflicts)
-    semantics, evidence = _semantics(claim, cache, rule, api_includes_cache)
-    impossible = (
-        bool(api_includes_cache) and _more_cached_than(claim, cache) and _said(claim, rule) == "inclusive"
-    )
+    # Of an input that includes the cached tokens this cannot be: it proves that the input does not, or is wrong.
+    more_cached = claim.input is not None and cache.known > claim.input
+    semantics, evidence = _semantics(claim, cache, rule, api_includes_cache, more_cached=more_cached)
+    impossible = more_cached and bool(api_includes_cache) and _said(claim, rule) == "inclusive"
     if impossible:
         conflicts.append(f"{evidence}, which includes the cached tokens")
     cache = _with_zeros(claim, cache, rule)
 
-    uncached = claim.input
-    if uncached is None and semantics == "exclusive" and cache.known and _zeros_omitted(claim, rule):
-        uncached = 0
-    total_input = uncached
-    if uncached is not None and semantics == "exclusive":
-        total_input = uncached + cache.known
+    total_input = uncached = claim.input
+    if semantics == "exclusive":
+        if uncached is None and cache.known and _zeros_omitted(claim, rule):
+            uncached = 0
+        total_input = uncached + cache.known if uncached is not None else None
     elif semantics is None and cache.known:
         total_input = None
     output, reasoning = _output(claim, rule, total_input)
 
-    if uncached is not None and total_input is not None and semantics == "exclusive" and cache.missing:
+    if semantics == "exclusive" and uncached is not None and total_input is not None and cache.missing:
         proved = _proved_by_total(claim, uncached, total_input, output)
         if proved is not None:
             cache = _with_rest(cache, proved - total_input)
@@ -170,9 +169,10 @@ def agree(a: Usage, b: Usage) -> bool:
 
 def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
     """``claim`` without the numbers that no model can have: they count as not reported, and are told."""
-    absurd = {c: n for c, n in zip(_COUNTS, claim[:8], strict=True) if n is not None and not 0 <= n <= _MOST}
-    if not absurd:
+    told = [*filter(None, claim[:8])]
+    if not told or (min(told) > 0 and max(told) <= _MOST):
         return claim
+    absurd = {c: n for c, n in zip(_COUNTS, claim[:8], strict=True) if n and not 0 < n <= _MOST}
     for count, n in absurd.items():
         why = "is negative" if n < 0 else "is more than any model can have"
         conflicts.append(f"{_words(count)} {_n(n)} {why}")
@@ -183,12 +183,14 @@ def _believed(claim: UsageClaim, conflicts: list[str]) -> UsageClaim:
 def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:
     """Written tokens, from the split by TTL where the sum is missing (or 0 beside it, as LangChain leaves it)."""
     write, one_hour, five_minutes = claim.cache_write, claim.cache_write_1h, claim.cache_write_5m
+    if one_hour is None and five_minutes is None:
+        return _Cache(claim.cache_read, write, None)
     split = (one_hour or 0) + (five_minutes or 0)
     if write is not None and (split > write or (split != write and None not in (one_hour, five_minutes))):
         conflicts.append(
             f"cache write {_n(write)} but 5 min {_n(five_minutes or 0)} + 1 h {_n(one_hour or 0)}"
         )
-    if not write and (one_hour is not None or five_minutes is not None):
+    if not write:
         write = split
     if one_hour is None and write is not None and five_minutes is not None and five_minutes <= write:
         one_hour = write - five_minutes
@@ -196,9 +198,14 @@ def _with_writes(claim: UsageClaim, conflicts: list[str]) -> _Cache:
 
 
 def _semantics(
-    claim: UsageClaim, cache: _Cache, rule: UsageRule | None, api_includes_cache: bool | None
+    claim: UsageClaim,
+    cache: _Cache,
+    rule: UsageRule | None,
+    api_includes_cache: bool | None,
+    *,
+    more_cached: bool,
 ) -> tuple[Semantics | None, str]:
-    if _more_cached_than(claim, cache):
+    if more_cached:
         told = " + ".join(
             f"cache {name} {_n(count)}"
             for name, count in (("read", cache.read), ("write", cache.write))
@@ -225,11 +232,6 @@ def _semantics(
     return None, f"not known: input {_n(claim.input)} with or without the cached {_n(cache.known)}"
 
 
-def _more_cached_than(claim: UsageClaim, cache: _Cache) -> bool:
-    """Of an input that includes the cached tokens this cannot be: it proves that the input does not, or is wrong."""
-    return claim.input is not None and cache.known > claim.input
-
-
 def _said(claim: UsageClaim, rule: UsageRule | None) -> Semantics | None:
     """What the dialect or its rule says, where one does."""
     if claim.semantics or rule is None or rule.input_includes_cache is None:
@@ -244,8 +246,10 @@ def _zeros_omitted(claim: UsageClaim, rule: UsageRule | None) -> bool:
 
 def _with_zeros(claim: UsageClaim, cache: _Cache, rule: UsageRule | None) -> _Cache:
     """An absent count is 0 where the dialect leaves zeros out, could have told it, and told of the input at all."""
+    if not _zeros_omitted(claim, rule):
+        return cache
     none_told = cache.read is None and cache.write is None
-    if not _zeros_omitted(claim, rule) or (claim.input is None and none_told):
+    if none_told and claim.input is None:
         return cache
     if none_told and not claim.zeros_omitted and rule is not None and rule.may_lose_cache:
         return cache

@@ -17,6 +17,7 @@ from otel_ctx.dialects import (
     claude_code,
     claude_code_bodies,
     codex,
+    diagnoses,
     exchange,
     gemini_cli,
     genai,
@@ -31,12 +32,11 @@ from otel_ctx.dialects import (
     monocle,
     openinference,
     openllmetry,
+    parameters,
     pydantic,
     vercel,
 )
 from otel_ctx.dialects.cuts import with_cut
-from otel_ctx.dialects.diagnoses import of_attributes as diagnosis_of
-from otel_ctx.dialects.parameters import of_attributes, tier_of
 from otel_ctx.model import LogRecord, Span, Telling
 
 Reader = Callable[[Span], Telling | None]
@@ -116,6 +116,7 @@ _WIDEST = 48  # attributes; a call with a prompt in more of them has others each
 _LONGEST = 4096  # characters of all their names
 _NAMED = frozenset(word for needs in NEEDS.values() for word in needs)
 _OF_A_TOOL = re.compile(r"(?:tool|tools|functions|definitions)\.\d+\.").search
+_BESIDE = parameters.NAMES | diagnoses.NAMES  # of what every reader leaves to this module
 _LIMIT = 128  # attributes of a span, where nobody has set another limit
 
 
@@ -130,7 +131,7 @@ def read(span: Span) -> Telling | None:
     A span that is full to its limit, and lacks what it must have had, has lost it, whatever its counter says: not every way
     keeps that number."""
     telling = _read(span)
-    if telling is None or telling.role != "call" or span.dropped_attributes or len(span.attributes) != _LIMIT:
+    if len(span.attributes) != _LIMIT or telling is None or telling.role != "call" or span.dropped_attributes:
         return telling
     cut = _read(replace(span, dropped_attributes=1))
     if cut is None or (telling.usage is not None and "head" not in cut.lost):
@@ -143,19 +144,18 @@ def _read(span: Span) -> Telling | None:
         telling = reader(span)
         if telling is None:
             continue
-        if reader is genai.read and telling.role == "call" and telling.messages is None and not telling.lost:
+        if telling.messages is None and reader is genai.read and telling.role == "call" and not telling.lost:
             telling = generic.with_content(telling, span)  # the library may have names of its own for words
         telling = with_cut(telling, span.cut)
         if span.dropped_attributes:
             telling = _damaged(telling, span)
-        if telling.role != "call":
+        if telling.role != "call" or _BESIDE.isdisjoint(span.attributes):
             return telling
-        parameters = telling.parameters or of_attributes(span.attributes)
-        diagnosis = telling.diagnosis or diagnosis_of(span.attributes)
-        tier = telling.service_tier or tier_of(span.attributes)
-        if (parameters, diagnosis, tier) == (telling.parameters, telling.diagnosis, telling.service_tier):
-            return telling
-        return telling._replace(parameters=parameters, diagnosis=diagnosis, service_tier=tier)
+        return telling._replace(
+            parameters=telling.parameters or parameters.of_attributes(span.attributes),
+            diagnosis=telling.diagnosis or diagnoses.of_attributes(span.attributes),
+            service_tier=telling.service_tier or parameters.tier_of(span.attributes),
+        )
     return None
 
 

@@ -16,11 +16,12 @@ from otel_ctx.parts.diagnoses import read_diagnosis, read_edits, read_reason
 _METADATA = ("metadata", "agento11y.generation.metadata")
 _SIGNS = ("cache_miss_reason", "prompt_cache_diagnostics", "applied_edits", "cache_diagnostics")
 _AGENTO11Y = "agento11y.cache_diagnostics."
-_ALL = frozenset((*_METADATA, *ANSWERS, f"{_AGENTO11Y}miss_reason"))
+NAMES = frozenset((*_METADATA, *ANSWERS, f"{_AGENTO11Y}miss_reason"))
+"""Of all attributes that it is read from."""
 
 
 def of_attributes(attributes: Mapping[str, Any]) -> Diagnosis | None:
-    if _ALL.isdisjoint(attributes):
+    if NAMES.isdisjoint(attributes):
         return None
     for keys, read in ((_METADATA, _of_metadata), (ANSWERS, read_diagnosis)):
         for key in keys:

@@ -14,10 +14,9 @@ from otel_ctx.model import LogRecord, Span, Telling
 
 def text(attributes: Mapping[str, Any], *keys: str) -> str:
     """The first of ``keys`` that holds a non-empty value, as text; "" where none does."""
-    for key in keys:
-        value = attributes.get(key)
-        if value is not None and value != "":
-            return value if isinstance(value, str) else str(value)
+    for value in map(attributes.get, keys):
+        if value or (value is not None and value != ""):
+            return str(value)
     return ""
 
 
@@ -43,10 +42,11 @@ _LARGEST = 2**63 - 1  # OTLP's integers; more than that is no count of anything
 
 def number(attributes: Mapping[str, Any], *keys: str) -> int | None:
     """The first of ``keys`` that holds a whole number (or the text of one); None where none does."""
-    for key in keys:
-        value = attributes.get(key)
+    for value in map(attributes.get, keys):
         if value is None or isinstance(value, bool):
             continue
+        if type(value) is int and -_LARGEST <= value <= _LARGEST:
+            return value
         try:
             found = int(value)
         except (TypeError, ValueError, OverflowError):
@@ -64,8 +64,7 @@ def milliseconds(attributes: Mapping[str, Any], key: str) -> int:
 
 def first(attributes: Mapping[str, Any], *keys: str) -> Any:
     """The first of ``keys`` whose value is neither missing nor empty."""
-    for key in keys:
-        value = attributes.get(key)
+    for value in map(attributes.get, keys):
         if value or (value is not None and value not in ("", [], ())):
             return value
     return None
@@ -82,8 +81,6 @@ class Names:
 
     def of(self, attributes: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
         """The names that ``attributes`` have, by what they tell; what they tell nothing of is left out."""
-        if self._all.isdisjoint(attributes):
-            return {}
         return self._of(self._all.intersection(attributes))
 
     def _among(self, names: frozenset[str]) -> Mapping[str, tuple[str, ...]]:

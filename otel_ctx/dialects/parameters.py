@@ -77,6 +77,9 @@ _ASKED = (
     "llm.request.service_tier",
 )  # fmt: skip
 _TIER = frozenset((*_ANSWERED, *_ASKED, *_INSIDE, *ANSWERS))
+NAMES = _SETTINGS | _TIER
+"""Of all attributes that settings or a tier are read from."""
+
 _USAGES = ("usage", "usageMetadata", "usage_metadata")
 _NAMED = re.compile("service_?tier|traffic_?type", re.IGNORECASE)
 

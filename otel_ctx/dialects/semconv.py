@@ -7,6 +7,7 @@ Source of the names: the conventions up to 1.44 and after their move to a reposi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import xxhash
@@ -162,11 +163,13 @@ _OMIT_ZEROS = (
 _YOUNG = ("opentelemetry.util.genai.", "opentelemetry.instrumentation.google_genai")
 
 
+@lru_cache(256)
 def writes_tools(scope: str, version: str) -> bool:
     """Does the absence of tool definitions mean that the request had none?"""
     return scope.startswith(_WRITE_TOOLS) and not _is_young(scope, version)
 
 
+@lru_cache(256)
 def omits_zeros(scope: str, version: str) -> bool:
     """Does the absence of a cache count mean 0?"""
     return scope.startswith(_OMIT_ZEROS) and not _is_young(scope, version)
@@ -265,12 +268,13 @@ def contents(
     _collect(attributes, found, reasons, lost)
     if span is not None and "messages" not in found and span.events:
         _from_events(span, found, reasons, lost)
-    if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
-        found["tools"] = Raw("tools", _functions(attributes))
-    for section, names in _REFERENCES.of(attributes).items():
-        reference = text(attributes, *names)
-        if reference and section not in found and section not in lost:
-            found[section] = Raw(_SHAPES[section], Stored(reference))
+    if len(found) < len(_SECTIONS):
+        if "tools" not in found and f"{_FUNCTIONS}0.name" in attributes:
+            found["tools"] = Raw("tools", _functions(attributes))
+        for section, names in _REFERENCES.of(attributes).items():
+            reference = text(attributes, *names)
+            if reference and section not in found and section not in lost:
+                found[section] = Raw(_SHAPES[section], Stored(reference))
     if span is not None and span.dropped_attributes:
         reasons.add("attributes_dropped")
         lost.update({"tools", "system", "messages"} - found.keys())
@@ -394,7 +398,10 @@ def _from_events(span: Span, found: dict[str, Raw], reasons: set[Reason], lost: 
 
 def _is_cut(value: str) -> bool:
     """JSON that stops in the middle. A look at both ends only: whoever parses it finds the rest."""
-    return value[:2] in ("[{", '{"', '["') and value.rstrip()[-1:] not in ("]", "}")
+    return not value.endswith(_ENDS) and value.startswith(_BEGINS) and not value.rstrip().endswith(_ENDS)
+
+
+_BEGINS, _ENDS = ("[{", '{"', '["'), ("]", "}")
 
 
 def _without_schemas(tools: Any) -> bool:
@@ -435,11 +442,14 @@ _LATEST = 2**64 - 1  # nanoseconds that OTLP can tell
 
 def first_token(span: Span) -> int | None:
     """When the first part of the answer arrived: by attribute, else by the first event of a chunk."""
-    length = span.end_unix_nano - span.start_unix_nano
-    for key in _UNTIL_FIRST_TOKEN:
+    for key in filter(span.attributes.__contains__, _UNTIL_FIRST_TOKEN):
         value = amount(span.attributes, key)
+        length = span.end_unix_nano - span.start_unix_nano
         if value is not None and value > 0:
             for scale in (1e9, 1e6):  # seconds by the conventions; some write milliseconds
                 if value * scale <= max(length, 0) + 1e6:
                     return min(span.start_unix_nano + int(value * scale), _LATEST)
-    return next((e.time_unix_nano for e in span.events if e.name in _CHUNK_EVENTS), None)
+    for event in span.events:
+        if event.name in _CHUNK_EVENTS:
+            return event.time_unix_nano
+    return None

@@ -9,9 +9,10 @@ are known as a whole; and a segment's tokens are counted once per distinct text.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from sys import intern
 from typing import Any
@@ -23,19 +24,7 @@ from otel_ctx.engine.texts import Texts
 from otel_ctx.frozen import frozen
 from otel_ctx.memo import Memo
 from otel_ctx.model import EMPTY_CHAIN as EMPTY
-from otel_ctx.model import (
-    METHODS,
-    NO_SECTION,
-    Chain,
-    Method,
-    Part,
-    Raw,
-    Reason,
-    Section,
-    Segment,
-    Unseen,
-    grown,
-)
+from otel_ctx.model import NO_SECTION, Chain, Method, Part, Raw, Reason, Section, Segment, Unseen, grown
 from otel_ctx.parts import (
     Beginnings,
     History,
@@ -70,7 +59,9 @@ _RECENT = 64  # known prefixes looked at per head
 _OF_TEXT = 1  # seed of a text's digest, so that it is that of no other value
 _THREADS = 16_384
 _FACTS = 131_072
-_NUMBERS = tuple(range(8192))  # most facts are one of these: held once
+
+_Fact = tuple[int | None, Method]  # a text's tokens, and how sure that is
+_NOT_MEASURED: _Fact = (None, "unmeasured")
 
 
 @frozen(frozen=True, slots=True)
@@ -91,7 +82,8 @@ class Assembler:
         self._count = count
         self._texts = texts
         self._sections: Memo[tuple[str, str, bytes], Section] = Memo(1024)
-        self._facts: dict[str, Memo[int, int]] = {}  # by encoding, and 60 bits of the digest
+        # by encoding, and 60 bits of the digest
+        self._facts: dict[str, Memo[int, _Fact]] = defaultdict(partial(Memo, _FACTS))
         self._threads: Memo[int, _Known] = Memo(_THREADS)  # by 60 bits of encoding and thread
         self._heads: Memo[tuple[str, str], list[_Known]] = Memo(1024)
         self._chains: Memo[bytes, Chain] = Memo(4096)
@@ -103,27 +95,27 @@ class Assembler:
         """The segments of tools or of a system prompt, and what was found damaged."""
         if raw is None:
             return NO_SECTION, set()
-        if isinstance(raw.value, Unseen):
-            return Section([_unseen(raw.shape, raw.value.digest)]), set()
-        key = _digest_of(raw.value)
+        shape, value = raw
+        if isinstance(value, Unseen):
+            return Section([_unseen(shape, value.digest)]), set()
+        key = _digest_of(value)
         if key is not None:
-            known = self._sections.get((raw.shape, encoding, key))
+            known = self._sections.get((shape, encoding, key))
             if known is not None:
                 if self._texts.forgets:
                     for segment in known:
                         self._texts.touch(segment.digest)
                 return known, set()
-        value, reasons = _opened(raw.value)
+        opened, reasons = _opened(value)
         # A system prompt may be JSON of its own: whether it holds blocks is seen there.
-        parts = read_tools(value) if raw.shape == "tools" else read_system(value if reasons else raw.value)
-        seen = _unmasked(parts)
-        if len(seen) < len(parts):
+        parts = read_tools(opened) if shape == "tools" else read_system(opened if reasons else value)
+        segments = Section(self._segments(parts, encoding))
+        if len(segments) < len(parts):
             reasons = reasons | {"redacted"}
-        if raw.shape == "tools" and any(map(is_cut, seen)):
+        if shape == "tools" and any(is_cut(p) for p in parts if not is_mask(p.text)):
             reasons = reasons | {"value_cut"}
-        segments = Section([self.segment(p, encoding) for p in seen])
         if key is not None and not reasons:
-            self._sections.put((raw.shape, encoding, key), segments)
+            self._sections.put((shape, encoding, key), segments)
         return segments, reasons
 
     def answer(self, raw: Raw | None, encoding: str) -> tuple[Segment, ...]:
@@ -132,7 +124,7 @@ class Assembler:
             return ()
         value, _ = _opened(raw.value)
         parts, _ = read_messages(value)
-        return tuple([self.segment(p, encoding) for p in _unmasked(parts)])
+        return self._segments(parts, encoding)
 
     def chain(self, raw: Raw | None, encoding: str, thread: str) -> tuple[Chain, set[Reason]]:
         """The segments of a list of messages. ``thread`` (a conversation id, else a trace id) is only a hint where to
@@ -144,7 +136,7 @@ class Assembler:
             return self._nested(text, encoding)
         if text[:1] != "[" or text[-1:] != "]":
             return self._whole(text, encoding)
-        number = _number(encoding, thread)
+        number = hash((encoding, thread)) >> 4  # whose string it is only says where to look
         known, hasher = self._find(text, encoding, number)
         if known is not None and len(text) == known.length + 1:
             return known.chain, set()
@@ -243,45 +235,45 @@ class Assembler:
         parts = read_message(message, index)
         if not parts and is_reference(message):
             return (), "server_side"
-        seen = _unmasked(parts)
-        segments = tuple([self.segment(p, encoding) for p in seen])
-        return segments, "redacted" if len(seen) < len(parts) else None
+        segments = self._segments(parts, encoding)
+        return segments, "redacted" if len(segments) < len(parts) else None
 
     def append(self, base: Chain, other: Chain) -> Chain:
         """``base`` and then the segments of ``other``, their paths counted on from ``base``."""
         moved = [replace(s, path=_MESSAGE.sub(_counted_on(base.messages), s.path)) for s in other]
         return grown(base, moved, base.messages + other.messages)
 
+    def _segments(self, parts: list[Part], encoding: str) -> tuple[Segment, ...]:
+        """Without the texts that an instrumentation put where content was hidden."""
+        return tuple([self.segment(p, encoding) for p in parts if not is_mask(p.text)])
+
     def segment(self, part: Part, encoding: str) -> Segment:
         kind, role, name, path, text, marker, call_id, size = part
-        named = name if kind in _NAMED else ""
-        data = _utf8(text)
-        digest = blake2b(_head_of(kind, named) + data, digest_size=16).hexdigest()
-        tokens, method = self._measure(kind, named, text, digest, encoding)
+        data = text.encode("utf-8", "surrogatepass")
+        head = _head_of(kind, name if kind in _NAMED else "")
+        digest = blake2b(head + data, digest_size=16).hexdigest()
+        if kind in _MEDIA:
+            length, (tokens, method) = max(size, 0), _NOT_MEASURED
+        else:
+            length, (tokens, method) = len(data), self._measure(kind, name, text, digest, encoding)
         self._texts.put(digest, text)
-        length = max(size, 0) if kind in _MEDIA else len(data)
         if self._discreet:  # the digest is of what was there
             role, name, call_id = part_of_names(part)
-        role, name, path = _one(role), name and _one(name), intern(path)
-        return Segment(kind, role, name, path, length, tokens, method, digest, marker, call_id)
+        # Roles, names and places are few and come again and again; parsed from JSON, each is a string of its own.
+        return Segment(
+            kind, intern(role), intern(name), intern(path), length, tokens, method, digest, marker, call_id
+        )
 
-    def _measure(
-        self, kind: str, name: str, text: str, digest: str, encoding: str
-    ) -> tuple[int | None, Method]:
-        if kind in _MEDIA or (kind == "thinking" and not text):
-            return None, "unmeasured"
-        facts = self._facts.get(encoding)
-        if facts is None:
-            facts = self._facts[encoding] = Memo(_FACTS)
+    def _measure(self, kind: str, name: str, text: str, digest: str, encoding: str) -> _Fact:
+        if not text and kind == "thinking":
+            return _NOT_MEASURED
+        facts = self._facts[encoding]
         key = int(digest[:15], 16)  # a third of what the digest takes
         known = facts.get(key)
         if known is None:
-            tokens, method = self._count(f"{name}{text}" if kind == "tool_call" else text, encoding)
-            fact = tokens * len(METHODS) + METHODS.index(method)  # one number takes little memory
-            facts.put(key, _NUMBERS[fact] if 0 <= fact < len(_NUMBERS) else fact)
-            return tokens, method
-        tokens, n = divmod(known, len(METHODS))
-        return tokens, METHODS[n]
+            known = _fact(*self._count(f"{name}{text}" if kind == "tool_call" else text, encoding))
+            facts.put(key, known)
+        return known
 
     def _find(self, text: str, encoding: str, thread: int) -> tuple[_Known | None, Any]:
         """A known string that ``text`` extends, and the hasher that has read that far."""
@@ -323,19 +315,16 @@ def _tail(text: str, end: int) -> int:
     return hash(text[max(0, end - _TAIL) : end])
 
 
-def _number(encoding: str, thread: str) -> int:
-    return xxhash.xxh3_64_intdigest(_utf8(f"{encoding} {thread}")) >> 4
-
-
 @lru_cache(1024)
 def _head_of(kind: str, name: str) -> bytes:
     """What the digest of a segment is taken over before its text."""
-    return _utf8(f"{kind}\0{name}\0")
+    return f"{kind}\0{name}\0".encode("utf-8", "surrogatepass")
 
 
-def _one(word: str) -> str:
-    """Roles, names and places are few and come again and again; parsed from JSON, each is a string of its own."""
-    return intern(word) if type(word) is str else word
+@lru_cache(2048)
+def _fact(tokens: int, method: Method) -> _Fact:
+    """Most texts have as many tokens as another: one pair for all of them takes little memory."""
+    return tokens, method
 
 
 def _counted_on(base: int) -> Callable[[re.Match[str]], str]:
@@ -345,11 +334,7 @@ def _counted_on(base: int) -> Callable[[re.Match[str]], str]:
 def _absorb(hasher: Any, text: str, start: int, end: int) -> None:
     """Hash ``text[start:end]`` in pieces that stay in the processor's cache: copying megabytes costs more."""
     for at in range(start, end, _PIECE):
-        hasher.update(_utf8(text[at : min(at + _PIECE, end)]))
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+        hasher.update(text[at : min(at + _PIECE, end)].encode("utf-8", "surrogatepass"))
 
 
 def _unseen(shape: str, digest: str) -> Segment:
@@ -359,16 +344,11 @@ def _unseen(shape: str, digest: str) -> Segment:
     return Segment("system", "system", "", "system", 0, None, "unmeasured", digest)
 
 
-def _unmasked(parts: list[Part]) -> list[Part]:
-    """Without the texts that an instrumentation put where content was hidden."""
-    return [p for p in parts if not is_mask(p.text)]
-
-
 def _digest_of(value: Any) -> bytes | None:
     """Equal for equal values only; None for what is no plain value."""
     try:
         if isinstance(value, str):
-            return xxhash.xxh3_128_digest(_utf8(value), _OF_TEXT)
+            return xxhash.xxh3_128_digest(value.encode("utf-8", "surrogatepass"), _OF_TEXT)
         return xxhash.xxh3_128_digest(values_written([value]))
     except ValueError:
         return None

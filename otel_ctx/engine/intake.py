@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping
+from operator import length_hint
 
 from otel_ctx import dialects
 from otel_ctx.calls import Told, another_span, content_of
@@ -54,9 +55,10 @@ class Intake:
         self.spans += 1
         if dialects.is_announcement(span):
             return None
-        again = (span.trace_id, span.span_id) in self.parents
-        self.parents[(span.trace_id, span.span_id)] = span.parent_id
-        if span.parent_id and (span.trace_id, span.span_id) in self.above:
+        known_as = (span.trace_id, span.span_id)
+        again = known_as in self.parents
+        self.parents[known_as] = span.parent_id
+        if span.parent_id and known_as in self.above:
             self.above.add((span.trace_id, span.parent_id))
         telling = dialects.read(span)
         if telling is not None:
@@ -146,8 +148,6 @@ def _own_id(telling: Telling) -> str:
 def _weight(telling: Telling) -> tuple[int, int]:
     """How much a span tells: one that comes twice, cut or masked on one of its ways, is told by the fuller; of a message
     that was copied while it still grew, by the later."""
-    usage, size = telling.usage, 0
-    for raw in (telling.tools, telling.system, telling.messages, telling.output):
-        if raw is not None and hasattr(raw.value, "__len__"):
-            size += len(raw.value)
+    usage = telling.usage
+    size = sum(map(length_hint, telling.contents))
     return size + (usage is not None and usage.input is not None), (usage.output or 0) if usage else 0

@@ -24,6 +24,7 @@ GIVES = (
 
 _NOT_CACHED = "Cached tokens are not recorded"
 _NO_CALLS = "Single calls are not recorded"
+_SYSTEM = KIND_INDEX["system"]
 _TWICE = "Each call is recorded by another library too"
 
 
@@ -127,16 +128,17 @@ def _library(key: _Key, share: _Share, rules: Rules, *, no_calls: bool) -> Libra
 
 
 def _given(t: Told, usage: Usage) -> tuple[str, ...]:
+    messages, said = t.messages, t.telling
     held = (
-        t.messages.length > t.messages.unmeasured,
-        _seen(t.system) or t.messages.tokens_by_kind[KIND_INDEX["system"]],
+        messages.length > messages.unmeasured,
+        _seen(t.system) or messages.tokens_by_kind[_SYSTEM],
         _seen(t.tools),
         t.answer,
         usage.input is not None,
         usage.output is not None,
         usage.cache_read is not None,
-        t.telling.response_id,
-        t.telling.conversation_hint,
+        said.response_id,
+        said.conversation_hint,
     )
     return tuple(compress(GIVES, held))
 
@@ -147,12 +149,13 @@ def _seen(section: tuple[Segment, ...]) -> bool:
 
 def _withheld(share: _Share, rules: Rules) -> Iterator[Withheld]:
     found: Counter[tuple[Lost, str, str]] = Counter()
+    messages, cached = share.gives["messages"], share.gives["cached tokens"]
     for call in share.calls:
         for gap in gaps(call):
             # where other calls' messages are there, contents are switched on: these were left out
-            lost = "part" if gap.lost == "content" and share.gives["messages"] else gap.lost
+            lost = "part" if gap.lost == "content" and messages else gap.lost
             found[lost, gap.title, switch_of(lost, call)] += 1
-        if _tells_nothing_of_the_cache(call, rules, others=share.gives["cached tokens"]):
+        if _tells_nothing_of_the_cache(call, rules, others=cached):
             found["cached", _NOT_CACHED, switch_of("cached", call)] += 1
     for (lost, title, fix), n in found.items():
         yield Withheld(lost, title, n, fix)
@@ -167,10 +170,10 @@ def _told_twice(scope: str, share: _Share) -> Iterator[Withheld]:
 
 def _tells_nothing_of_the_cache(call: Call, rules: Rules, *, others: int) -> bool:
     """By the table of this library; else where none of its calls here (``others``) does either, whatever the reason."""
-    if call.usage.input is None or call.usage.cache_read is not None:
+    usage = call.usage
+    if usage.input is None or usage.cache_read is not None:
         return False
     rule = rules.usage(call.scope, call.scope_version, call.provider)
     if rule is not None and "cache_read" in rule.not_recorded:
         return True
-    lost_otherwise = "attributes_dropped" in call.completeness.reasons or call.usage.conflicts
-    return not others and not lost_otherwise
+    return not (others or usage.conflicts or "attributes_dropped" in call.completeness.reasons)

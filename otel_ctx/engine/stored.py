@@ -26,14 +26,14 @@ _OF_A_SYSTEM_PART = ("content", "text", "parts")
 
 def with_contents(telling: Telling, fetch: Fetch | None) -> Telling:
     """``telling`` with what lies elsewhere in its place, or without it and with the reason."""
+    if Stored not in map(type, telling.contents):
+        return telling
     raws = (telling.tools, telling.system, telling.messages, telling.output)
     stored = [
         (section, raw.shape, raw.value.reference)
         for section, raw in zip(_SECTIONS, raws, strict=True)
         if raw is not None and isinstance(raw.value, Stored)
     ]
-    if not stored:
-        return telling
     changes: dict[str, Any] = {}
     reasons: set[Reason] = set()
     lost: set[str] = set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 _OWN = 200  # characters' worth of memory that a text takes beside its characters: of short ones it is most
 _DIGITS = 32  # of a digest
 
@@ -12,7 +14,7 @@ class Texts:
     In two generations, each of half the cap: the older one goes as a whole when the newer is full."""
 
     def __init__(self, cap: int | None) -> None:
-        self._half = cap // 2 if cap is not None else None
+        self._half = cap // 2 if cap is not None else inf
         self._size = 0
         self._new: dict[int | str, str] = {}
         self._old: dict[int | str, str] = {}
@@ -21,14 +23,14 @@ class Texts:
         key = _key(digest)
         if key in self._new:
             return
-        self._old.pop(key, None)
-        if self._half is not None:
-            size = len(text) + _OWN
+        if self._old:
+            self._old.pop(key, None)
+        size = len(text) + _OWN
+        if self._size + size > self._half:
             if size > self._half:
                 return
-            if self._size + size > self._half:
-                self._old, self._new, self._size = self._new, {}, 0
-            self._size += size
+            self._old, self._new, self._size = self._new, {}, 0
+        self._size += size
         self._new[key] = text
 
     @property

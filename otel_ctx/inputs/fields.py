@@ -8,6 +8,7 @@ import base64
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from otel_ctx.inputs.interface import Skipped
@@ -22,10 +23,16 @@ _ZEROS = {TRACE_ID: "0" * 32, SPAN_ID: "0" * 16}
 def id_of_text(text: object, size: int) -> str:
     """Hex in any case, base64 of the bytes (protobuf's own JSON), or base64 of the hex: the length tells.
     A trace id of 64 bits is filled up with zeros. Raises ValueError where it is none of these."""
-    if text is None or text == "":
+    if isinstance(text, str):
+        return _id(text, size) if text else ""
+    if text is None:
         return ""
-    if not isinstance(text, str):
-        raise ValueError("is no text")
+    raise ValueError("is no text")
+
+
+@lru_cache(4096)
+def _id(text: str, size: int) -> str:
+    """Those of a trace and of parents come again and again."""
     try:
         is_hex = len(text) == 2 * size and len(bytes.fromhex(text)) == size  # it skips spaces
     except ValueError:
@@ -230,8 +237,6 @@ def status_code(value: Any) -> int:
 
 
 def _enum(value: Any, numbers: Mapping[str, int]) -> int:
-    if value is None:
-        return 0
     if isinstance(value, str):
         if not value.isascii() or not value.isdigit():
             # CLIENT, client, SPAN_KIND_CLIENT, SpanKind.CLIENT; STATUS_CODE_ERROR, StatusCode.ERROR

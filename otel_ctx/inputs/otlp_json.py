@@ -62,9 +62,9 @@ def attributes_of(pairs: Any) -> tuple[dict[str, Any], int]:
     try:
         for pair in pairs:  # the loop that most of the reading time goes into
             value = pair["value"]
-            if "stringValue" in value and (text := value["stringValue"]) is not None:
+            if (text := value.get("stringValue")) is not None:
                 attributes[pair["key"]] = text
-            elif "intValue" in value and (number := value["intValue"]) is not None:
+            elif (number := value.get("intValue")) is not None:
                 attributes[pair["key"]] = int(number)
             else:
                 attributes[pair["key"]] = value_of(value)

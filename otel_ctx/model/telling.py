@@ -139,6 +139,12 @@ class Telling(NamedTuple):
     in_pieces: bool = False  # each tool has attributes of its own, on a span that has dropped some
     guess: tuple[str, ...] = ()  # of a guessed telling: "messages: NAME", what was taken for what, no value
 
+    @property
+    def contents(self) -> list[Any]:
+        """The raw values that are there."""
+        raws = self.tools, self.system, self.messages, self.output
+        return [raw.value for raw in raws if raw is not None]
+
     def without_content(self, tools: Raw | None) -> Telling:
         """Its raw values let go, ``tools`` in the place of the tools."""
         # of each telling, so without the fifty names that ``_replace`` looks up

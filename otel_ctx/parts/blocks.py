@@ -50,20 +50,24 @@ _THINKING = frozenset({"thinking", "redacted_thinking", "reasoning", "anthropic_
 
 def read_block(block: Any, kind: Kind, role: str, path: str) -> list[Part]:
     """The parts of one block (mostly one). ``kind`` is what its text is in this message. Empty text is no part."""
-    if isinstance(block, str):
-        return [Part(kind, role, "", path, block)] if block else []
     if not isinstance(block, dict):
-        return [] if block is None else [Part(kind, role, "", path, compact(block))]
+        text = block if isinstance(block, str) else "" if block is None else compact(block)
+        return [Part(kind, role, "", path, text)] if text else []
+    declared = block.get("type")
+    read = _BY_TYPE.get(declared) if isinstance(declared, str) and _WRAPPERS.isdisjoint(block) else None
+    return read(block, kind, role, path) if read is not None else _by_its_keys(block, kind, role, path)
+
+
+def _by_its_keys(block: dict[str, Any], kind: Kind, role: str, path: str) -> list[Part]:
+    """The same of a block that is wrapped, or whose type says nothing."""
     inner = block.get("message_content")
     if isinstance(inner, dict):  # OpenInference's wrapper
         block = {**block, **inner}
     declared = block.get("type")
     declared = declared if isinstance(declared, str) else None
-    read = _BY_TYPE.get(declared) if declared is not None and _WRAPPERS.isdisjoint(block) else None
-    if read is None:
-        read = next((r for fits, r in _SHAPES if fits(declared, block)), None)
-    if read is not None:
-        return read(block, kind, role, path)
+    for fits, read in _SHAPES:
+        if fits(declared, block):
+            return read(block, kind, role, path)
     said = {k: v for k, v in block.items() if v is not None and k != "cache_control"}
     if said.keys() <= _LABELS or declared in _NEVER_SENT:
         return []
@@ -258,15 +262,16 @@ def _joined(value: Any) -> str:
 
 
 def _first(block: dict[str, Any], *keys: str) -> Any:
-    for k in keys:
-        v = block.get(k)
-        if v is not None:
-            return v
+    for value in map(block.get, keys):
+        if value is not None:
+            return value
     return None
 
 
 def _unwrapped(block: dict[str, Any], wrappers: tuple[str, ...]) -> dict[str, Any]:
-    inner = None if _WRAPPERS.isdisjoint(block) else _first(block, *wrappers)
+    if _WRAPPERS.isdisjoint(block):
+        return block
+    inner = _first(block, *wrappers)
     return inner if isinstance(inner, dict) else block
 
 
@@ -288,7 +293,7 @@ _SHAPES: tuple[tuple[_Fits, _Read], ...] = (
     (lambda t, b: t is None and isinstance(b.get("content"), (str, list)), _text),
     (lambda t, b: isinstance(b.get("name"), str) and "arguments" in b, _call),
 )
-_WRAPPERS = frozenset({*_CALLS, *RESULTS, "reasoningContent"})
+_WRAPPERS = frozenset({*_CALLS, *RESULTS, "reasoningContent", "message_content"})
 _BY_TYPE: dict[str, _Read] = {  # what the table says of blocks that are declared and not wrapped
     **dict.fromkeys(_IMAGE | _FILE | _MEDIA, _media), **dict.fromkeys(_THINKING, _thinking),
     **dict.fromkeys(_RESULT, _result), **dict.fromkeys(_CALL, _call), **dict.fromkeys(_TEXT, _text),

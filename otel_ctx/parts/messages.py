@@ -8,7 +8,7 @@ from typing import Any
 from otel_ctx.model import Kind, Part
 from otel_ctx.parts.blocks import RESULTS, read_block
 from otel_ctx.parts.history import History, Linked
-from otel_ctx.parts.markers import is_cache_point, marker_of
+from otel_ctx.parts.markers import PLACES, cache_point, marker_of
 from otel_ctx.parts.texts import arguments_text, compact, structure
 
 _ROLES: dict[str, Kind] = {
@@ -26,7 +26,7 @@ _CLASSES: dict[str, str] = {  # LangChain's, LangChain4j's and AutoGen's
     "FunctionExecutionResultMessage": "tool", "TOOL_EXECUTION_RESULT": "tool",
 }  # fmt: skip
 TOOL_CALLS = ("tool_calls", "toolCalls", "toolExecutionRequests")
-_CALLING = frozenset({*TOOL_CALLS, "additional_kwargs", "function_call"})
+_BESIDE_THE_BLOCKS = frozenset({*TOOL_CALLS, "additional_kwargs", "function_call", *PLACES})
 _SAID = ("content", "contents", "text", *TOOL_CALLS)
 _ITEMS_WITHOUT_CONTENT = frozenset({"item_reference", "compaction"})  # the server has what they stand for
 
@@ -45,7 +45,8 @@ def messages_of(value: Any, start: int = 0) -> Sequence[Any]:
 
     ``value``: a list, one message, a JSON string of either, plain text (one user message), a ``History`` or ``Linked``.
     LangChain's list in a list (one prompt of a batch) is opened."""
-    value = value.every() if isinstance(value, (History, Linked)) else structure(value)
+    if not isinstance(value, list):
+        value = value.every() if isinstance(value, (History, Linked)) else structure(value)
     if not start and is_batch(value):
         value = value[0]
     return _as_list(value)
@@ -72,8 +73,9 @@ def read_system(value: Any) -> list[Part]:
             and ("parts" in block or isinstance(block.get("content"), list))
         )
         for b in _as_list(block.get("parts") or block.get("content")) if is_message else [block]:
-            if is_cache_point(b):
-                _mark_last(parts, b)
+            point = cache_point(b)
+            if point is not None:
+                _mark_last(parts, point)
                 continue
             parts += read_block(b, "system", "system", f"system[{len(parts)}]")
     return parts
@@ -94,11 +96,12 @@ def _as_list(value: Any) -> Sequence[Any]:
 
 def read_message(message: Any, index: int) -> list[Part]:
     """The parts of one message. What no shape fits stays as one part that holds its JSON: nothing is lost."""
-    message = structure(message)
-    if isinstance(message, str):
-        return [Part("user", "user", "", _place(index, 0), message)] if message else []
     if not isinstance(message, dict):
-        return [] if _is_blank(message) else [Part("user", "", "", _place(index, 0), compact(message))]
+        message = structure(message)
+        if isinstance(message, str):
+            return [Part("user", "user", "", _place(index, 0), message)] if message else []
+        if not isinstance(message, dict):
+            return [] if _is_blank(message) else [Part("user", "", "", _place(index, 0), compact(message))]
     message = plain(message)
     if "type" in message and str(message["type"]) in _ITEMS_WITHOUT_CONTENT:
         return []
@@ -106,8 +109,9 @@ def read_message(message: Any, index: int) -> list[Part]:
     kind = _kind_of(role)
     parts: list[Part] = []
     for block in _blocks(message):
-        if is_cache_point(block):
-            _mark_last(parts, block)
+        point = cache_point(block)
+        if point is not None:
+            _mark_last(parts, point)
             continue
         at = _place(index, len(parts))
         if kind == "tool_result" and not _is_result(block):
@@ -116,7 +120,9 @@ def read_message(message: Any, index: int) -> list[Part]:
             parts += read_block(block, kind, role, at)
     if kind == "tool_result":
         parts = _one_result(parts)
-    if not _CALLING.isdisjoint(message) and (calls := _tool_calls(message)):
+    if _BESIDE_THE_BLOCKS.isdisjoint(message):
+        return parts
+    if calls := _tool_calls(message):
         seen = {(p.call_id or p.text, p.name) for p in parts if p.kind == "tool_call"}
         for call in calls:
             part = _tool_call(call, role, _place(index, len(parts)))
@@ -181,9 +187,9 @@ def is_reference(message: Any) -> bool:
     return isinstance(message, dict) and str(plain(message).get("type")) in _ITEMS_WITHOUT_CONTENT
 
 
-def _mark_last(parts: list[Part], block: Any) -> None:
+def _mark_last(parts: list[Part], marker: str) -> None:
     if parts:
-        parts[-1] = parts[-1]._replace(cache_marker=marker_of(block))
+        parts[-1] = parts[-1]._replace(cache_marker=marker)
 
 
 def is_role(role: str) -> bool:
@@ -230,11 +236,13 @@ def _blocks(message: dict[str, Any]) -> Iterable[Any]:
     """The content blocks of a message, in order; a message that is itself an item (Responses API) is its own block."""
     for key in ("parts", "contents", "content", "text"):
         value = message.get(key)
+        if isinstance(value, (list, tuple)):
+            return value if len(value) < 2 else _joined_deltas(value)
         if value is None or value == "":
             continue
         if key == "content" and isinstance(value, str):
             return _written_blocks(message, value) or [value]
-        return _joined_deltas(value) if isinstance(value, (list, tuple)) else [value]
+        return [value]
     if message.get("type") and "role" not in message:
         return [message]
     results = message.get("function")
@@ -256,8 +264,6 @@ def _written_blocks(message: dict[str, Any], content: str) -> list[Any] | None:
 
 def _joined_deltas(blocks: Sequence[Any]) -> Sequence[Any]:
     """LangChain keeps a streamed tool call as a call without input and the pieces of its input after it."""
-    if len(blocks) < 2:
-        return blocks
     joined: list[Any] = []
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "input_json_delta" and joined:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from otel_ctx.model import Part
-from otel_ctx.parts.markers import is_cache_point, marker_of
+from otel_ctx.parts.markers import cache_point, marker_of
 from otel_ctx.parts.texts import compact, loads, printed, printed_text, structure
 
 _NESTS = ("functionDeclarations", "function_declarations")
@@ -19,11 +19,11 @@ def read_tools(value: Any) -> list[Part]:
     or Gemini's list of ``functionDeclarations``. A cache point that stands as a tool marks the tool before it."""
     parts: list[Part] = []
     for tool in _definitions(structure(value)):
-        if is_cache_point(tool):
-            if parts:
-                parts[-1] = parts[-1]._replace(cache_marker=marker_of(tool))
-            continue
-        parts.append(_part(tool, len(parts)))
+        point = cache_point(tool)
+        if point is None:
+            parts.append(_part(tool, len(parts)))
+        elif parts:
+            parts[-1] = parts[-1]._replace(cache_marker=point)
     return parts
 
 
@@ -74,7 +74,7 @@ def _looks_like_tool(value: dict[str, Any]) -> bool:
 def _part(tool: Any, index: int) -> Part:
     path = f"tools[{index}]"
     if not isinstance(tool, dict):
-        name = tool if isinstance(tool, str) else ""
+        name = str(tool) if isinstance(tool, str) else ""
         return Part("tools", "", name, path, name or compact(tool))
     inner = _definition(_definition(tool))  # a converter wraps once more what came wrapped
     schema = inner.get("parameters")

@@ -12,7 +12,7 @@ from typing import Any
 from otel_ctx.errors import SettingError
 from otel_ctx.model import Method
 from otel_ctx.tokens import claude, estimates
-from otel_ctx.tokens.cutting import parts
+from otel_ctx.tokens.cutting import PART, parts
 from otel_ctx.tokens.engines import ENGINES, KNOWN_COUNTS, Count, start
 
 ENCODINGS = (
@@ -125,7 +125,11 @@ class Counter:
 
     def _native(self, count: Count, doubtful: re.Pattern[str] | None) -> _Read:
         def read(text: str) -> tuple[int, bool]:
-            total, sure = 0, doubtful is None or doubtful.search(text) is None
+            sure = doubtful is None or doubtful.search(text) is None
+            if len(text) <= PART:
+                tokens, counted = self._safely(count, text)
+                return tokens, sure and counted
+            total = 0
             for part, whole in parts(text):
                 tokens, counted = self._safely(count, part)
                 total += tokens

@@ -4,7 +4,7 @@ whitespace run of a million."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 PART = 16_384  # characters: about 0.3 ms of a native tokenizer
 UNCUT = 200_000  # a text without a place to cut is left whole up to here
@@ -16,13 +16,9 @@ PIECE = 50_000  # and cut anywhere beyond it
 _CUT = re.compile(r'\n(?=[ \t]*+[A-Za-z0-9"\u4e00-\u9fff])|(?<=[A-Za-z0-9])(?=")')
 
 
-def parts(text: str, size: int = PART) -> Iterable[tuple[str, bool]]:
+def parts(text: str, size: int = PART) -> Iterator[tuple[str, bool]]:
     """Parts of at least ``size`` characters, in order, and whether the text was cut where a token ends: then the
     counts of the parts sum to the count of the whole."""
-    return ((text, True),) if len(text) <= size else _cut(text, size)
-
-
-def _cut(text: str, size: int) -> Iterator[tuple[str, bool]]:
     start = 0
     while start < len(text):
         cut = _CUT.search(text, start + size) if len(text) - start > size else None
