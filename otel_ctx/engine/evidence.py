@@ -46,7 +46,10 @@ class Evidence:
         self._text = text
         self._sections: Memo[int, tuple[tuple[Segment, ...], _Longest]] = Memo(_SECTIONS)
         self._chains: Memo[int, _Longest] = same._chains if same is not None else Memo(_CHAINS)
-        self._newest: tuple[Chain, _Longest] = EMPTY_CHAIN, _NONE  # which the next call extends, most of the time
+        self._newest: tuple[Chain, _Longest] = (
+            EMPTY_CHAIN,
+            _NONE,
+        )  # which the next call extends, most of the time
         self._services: Memo[str, _Longest] = Memo(_REMEMBERED)
         self._served: Memo[tuple[str, str], bool] = Memo(_REMEMBERED)
         self._gaps: Memo[str, tuple[int, Completeness]] = Memo(_REMEMBERED)
