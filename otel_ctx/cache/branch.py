@@ -10,13 +10,12 @@ from otel_ctx.cache.past import Past
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.settings import settings_of
 from otel_ctx.cache.store import Entry
-from otel_ctx.model import Call
 
 
-def continued(run: Run, old: Call | None, kept: int) -> Past | None:
-    """``kept``: segments that are shared with the last call of the conversation. That one counts where it is the one that is
-    continued, and where its cache holds every beginning that it shares."""
-    past, path, shelf = run.past, run.path, run.shelf
+def continued(run: Run) -> Past | None:
+    """The last call of the conversation counts where it is the one that is continued, and where its cache holds every beginning
+    that it shares."""
+    past, path, shelf, old = run.past, run.path, run.shelf, run.old
     if past is None or path is None or shelf is None or old is None or old.id == past.call_id:
         return past
     if old.status != "ok" or old.usage.input is None:
@@ -26,7 +25,7 @@ def continued(run: Run, old: Call | None, kept: int) -> Past | None:
         return past
     visible = old.prompt.marked() if run.mech.style == "marked" else ()
     marks = marks_of(run.mech, old.usage, old.usage.input, visible, path, past.ttl)
-    shared = min(kept, len(old.prompt), len(path))
+    shared = min(run.kept, len(old.prompt), len(path))
     place, ttl = marks.places[-1] if marks.places else (shared, past.ttl)
     place = min(place, shared)
     entry, scope = shelf.at(place), run.scope

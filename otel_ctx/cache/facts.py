@@ -8,21 +8,13 @@ from otel_ctx.cache.past import Past
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.settings import changed
 from otel_ctx.cache.store import Entry
-from otel_ctx.model import Break, Call
 
 
 def facts_of(
-    run: Run,
-    follows: bool,
-    both: bool,
-    old: Call | None,
-    expected: int,
-    spare: int,
-    entry: Entry | None,
-    explained: bool,
-    by_rule: bool,
+    run: Run, expected: int, spare: int, entry: Entry | None, *, explained: bool, by_rule: bool
 ) -> Facts:
-    past, marks, path = run.left if follows else None, run.marks, run.path
+    """``by_rule``: no more was to be read than was."""
+    past, marks, path = run.left if run.follows else None, run.marks, run.path
     position = path.positions[marks.places[-1][0]] if path is not None and marks.places else 0
     before, stayed = past.position if past is not None else 0, False
     if past is not None and path is not None and path is past.path and past.place < len(path.positions):
@@ -35,7 +27,7 @@ def facts_of(
     return Facts(
         now=run.now,
         mechanism=run.mech,
-        seen=both or (past is None and run.seen),
+        seen=run.both or (past is None and run.seen),
         reported=run.call.usage.cache_read is not None,
         proven=not implied or learned.has_told(run.call.service, run.scope),
         dropped=run.dropped,
@@ -57,7 +49,7 @@ def facts_of(
         distance=position - before if past is not None else 0,
         parameters=_changed(run, past),
         explained=explained,
-        known=_known_before(run, past, old, entry),
+        known=_known_before(run, past, entry),
         unmarked_before=past is not None and past.unmarked,
         refused_before=past is not None and past.refused,
         in_front=in_front,
@@ -70,7 +62,7 @@ def _known(run: Run) -> bool:
     return not run.elsewhere or (run.path is not None and run.path.rewritten)
 
 
-def _known_before(run: Run, past: Past | None, old: Call | None, entry: Entry | None) -> bool:
+def _known_before(run: Run, past: Past | None, entry: Entry | None) -> bool:
     """Are the times of both calls known, and of the one before its usage and where it was marked?"""
     timed = entry is None or entry.least is not None or run.mech.usual.least is None
     if not run.call.start_unix_nano or not timed:
@@ -78,13 +70,13 @@ def _known_before(run: Run, past: Past | None, old: Call | None, entry: Entry | 
     if past is None:
         return True
     marked = run.mech.style != "marked" or past.marker is not None
-    return marked and (old is None or old.usage.input is not None)
+    return marked and (run.old is None or run.old.usage.input is not None)
 
 
-def unseen_in_front(run: Run, at: Break | None) -> bool:
+def unseen_in_front(run: Run) -> bool:
     """Do tools or system prompt stand unseen in front of the break? What was lost of them is not the break's."""
     unseen = run.call.completeness.lost & {"tools", "system"}
-    return at is not None and bool(unseen) and at.kind not in unseen
+    return run.at is not None and bool(unseen) and run.at.kind not in unseen
 
 
 def too_short(run: Run) -> bool:

@@ -7,37 +7,36 @@ from otel_ctx.cache.path import Path
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.shelf import WALK
 from otel_ctx.cache.store import Entry
-from otel_ctx.model import Break, CacheTokens, Call, Relation
+from otel_ctx.model import CacheTokens
 
 _TAIL_LEAST, _TAIL = 128, 0.02  # what stands behind a marker at the end: the frame of a message, a note
 _GROWN = 0.9  # without text, a prompt that is smaller than this is another one
 
 
-def of_old(run: Run, path: Path, kept: int, old: Call | None) -> int:
+def of_old(run: Run, path: Path) -> int:
     """Tokens of what is shared with another branch, which the call that is continued had asked for: there is no entry
     between two markers."""
-    if run.mech.style not in ("marked", "endings") or old is None:
-        return path.ends[kept]
-    common = path.ends[min(kept, len(old.prompt))]  # another branch may go on behind it
-    return common if old.usage.input is None else min(common, old.usage.input)
+    if run.mech.style not in ("marked", "endings") or run.old is None:
+        return path.ends[run.kept]
+    common = path.ends[min(run.kept, len(run.old.prompt))]  # another branch may go on behind it
+    return common if run.old.usage.input is None else min(common, run.old.usage.input)
 
 
-def expected_of(
-    run: Run, follows: bool, both: bool, common: int | None, again: int, relation: Relation
-) -> tuple[int, Entry | None]:
+def expected_of(run: Run) -> tuple[int, Entry | None]:
+    """Tokens that were there to read, and the entry that held them."""
     past = run.left
-    if past is not None and follows:
-        if both:
-            if common is None:
+    if past is not None and run.follows:
+        if run.both:
+            if run.common is None:
                 return min(past.total - run.cleared, run.total), past.entry
-            most = min(end_of(run, past), common + again) - run.cleared
+            most = min(end_of(run, past), run.common + run.resent.tokens) - run.cleared
             return min(most, run.total), past.entry
         if run.call.usage.cache_read in past.ends[:-1]:
             return run.call.usage.cache_read or 0, None  # it goes on from a call before the last one
-        if run.total >= _GROWN * past.total and relation != "compacted":
+        if run.total >= _GROWN * past.total and run.relation != "compacted":
             return min(past.total, run.total), past.entry
         return 0, None
-    if run.shelf is None or relation == "continues":
+    if run.shelf is None or run.relation == "continues":
         return 0, None
     found = run.shelf.shared() or _supposed(run)
     if found is None:
@@ -46,7 +45,7 @@ def expected_of(
     if _writes_it(run, entry):
         return 0, None
     longest = run.mech.longest
-    if longest is not None and entry.gap(run.now) > longest and relation != "forks":
+    if longest is not None and entry.gap(run.now) > longest and run.relation != "forks":
         return 0, None  # nothing that is offered would have kept it: a cold start
     return end, entry
 
@@ -79,26 +78,23 @@ def end_of(run: Run, past: Past) -> int:
     return min(past.marker, past.total) if few else past.total
 
 
-def predict(
-    run: Run,
-    relation: Relation,
-    follows: bool,
-    at: Break | None,
-    common: int | None,
-    kept: int,
-    may: bool = False,
-) -> CacheTokens | None:
+def predict(run: Run, *, may: bool = False) -> CacheTokens | None:
     """``may``: as if each entry that may live did."""
     path, shelf, mech = run.path, run.shelf, run.mech
     if path is None or shelf is None or run.family is None:
         return None
     if mech.style == "marked" and not run.marks.asked:
         return None if run.marks.asked is None else CacheTokens(0, 0, run.total)
-    if follows and at is None and kept < path.head and run.call.completeness.lost & {"tools", "system"}:
+    if (
+        run.follows
+        and run.at is None
+        and run.kept < path.head
+        and run.call.completeness.lost & {"tools", "system"}
+    ):
         return None  # a section that was cut is another one each time
     if mech.style in ("marked", "endings"):
         read = shelf.from_marks(run.marks, may)
-        if run.cleared and at is None and run.past is not None:  # the entry holds what was taken out, too
+        if run.cleared and run.at is None and run.past is not None:  # the entry holds what was taken out, too
             read = min(read, run.past.total - run.cleared)
         end = run.total if mech.style == "endings" else min(run.marks.end or 0, run.total)
         end = max(end, read) if end >= mech.minimum else read
@@ -106,19 +102,19 @@ def predict(
     past, reach = run.past, 0
     same = past is not None and past.scope == run.scope and past.settings == run.settings
     if past is not None and same and shelf.can_read(past.entry, may):
-        reach = path.ends[kept] if common is None else common
-    on = follows and at is None and relation in ("continues", "repeats")
+        reach = path.ends[run.kept] if run.common is None else run.common
+    on = run.follows and run.at is None and run.relation in ("continues", "repeats")
     reach = shelf.longest((path.head,) if on else range(min(len(path), WALK), 0, -1), reach, may)
     read = mech.readable(min(reach, run.total), run.hidden)
     return CacheTokens(read, 0, run.total - read)
 
 
-def behind_marker(run: Run, expected: int, floor: int, spare: int, common: int | None) -> int:
+def behind_marker(run: Run, expected: int, floor: int, spare: int) -> int:
     """Tokens behind the last marker of the call before: no entry ends there, whatever became of the text."""
     past = run.left
     if past is None or past.marker is None or run.mech.style != "marked":
         return 0
-    reach = past.marker
+    reach, common = past.marker, run.common
     if common is not None and common < reach:  # what is gone stood in front of it
         reach = max(common, reach - max(0, end_of(run, past) - run.cleared - expected))
     reach = max(reach, floor)

@@ -8,10 +8,11 @@ from otel_ctx.cache.caches import Caches, scope_of
 from otel_ctx.cache.marks import NO_MARKS
 from otel_ctx.cache.past import Past
 from otel_ctx.cache.path import Path
+from otel_ctx.cache.resent import NOTHING
 from otel_ctx.cache.settings import losing, settings_of
 from otel_ctx.cache.shelf import Shelf
 from otel_ctx.cache.store import Entry
-from otel_ctx.model import Call, Tokens
+from otel_ctx.model import Break, Call, Relation, Tokens
 
 
 class Run:
@@ -38,6 +39,17 @@ class Run:
         self.images = 0
         self.marks = NO_MARKS
         self.entry: Entry | None = None
+        # what it goes on from
+        self.relation: Relation = "new"
+        self.old: Call | None = None  # whose prompt it should have kept
+        self.at: Break | None = None  # where it stopped agreeing with that
+        self.follows = False  # it goes on from a call that was seen
+        self.both = False  # and the text of both was
+        self.kept = 0  # segments of the path before
+        self.common: int | None = (
+            None  # tokens in front of the break, or of what is shared with another branch
+        )
+        self.resent = NOTHING
         self.left = past  # by the call that is continued
         self.cleared = 0  # tokens that the provider took out
         self.dropped = 0  # of thinking, by its rule
@@ -56,10 +68,10 @@ class Run:
         told = any(self.caches.learned.has_told(self.call.service, scope) for scope in scopes)
         return told or bool(usage.cache_read or usage.cache_write)
 
-    def walk(self, previous: Call | None, shared: int) -> int:
-        """Follow the prompt; how many segments of the path before were kept."""
+    def walk(self, previous: Call | None, shared: int) -> None:
+        """Follow the prompt."""
         if not self.seen:
-            return 0
+            return
         past = self.past
         path = past.path if past is not None else None
         known: int | None = None
@@ -68,7 +80,7 @@ class Run:
         if path is None:
             path, known = Path(), 0
         lost, mech = self.call.completeness.lost, self.mech
-        kept = path.follow(
+        self.kept = path.follow(
             self.call.prompt,
             known,
             self.call.usage.input,
@@ -85,4 +97,3 @@ class Run:
         )
         self.path, self.images = path, path.images
         self.shelf = Shelf(self.caches.store, mech, path, self.now, self.scope, own, tools, system)
-        return kept
