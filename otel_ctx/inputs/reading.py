@@ -11,10 +11,11 @@ from typing import BinaryIO
 from otel_ctx.errors import InputError
 from otel_ctx.inputs import bedrock_log, unread
 from otel_ctx.inputs.formats import format_named, format_names
-from otel_ctx.inputs.interface import BUFFER, MANY_NOTES, Batch, Format, Skipped
+from otel_ctx.inputs.interface import MANY_NOTES, Batch, Format, Skipped
 from otel_ctx.inputs.streams import records_of
 
 STDIN = "<stdin>"
+_BUFFER = 1 << 22  # a line of a few spans may well be a megabyte: one that lies in it is copied once
 _NOTHING = "no file in this folder holds spans"
 
 
@@ -120,7 +121,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _read_file(path: Path, forced: Format | None) -> Iterator[Batch]:
     try:
-        with path.open("rb", BUFFER) as stream:
+        with path.open("rb", _BUFFER) as stream:
             yield from _read_stream(str(path), stream, forced)
     except OSError as error:
         raise InputError(str(path), _reason(error)) from error
