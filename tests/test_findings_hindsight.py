@@ -134,6 +134,18 @@ def test_two_calls_are_too_few_to_call_a_tool_dead() -> None:
     assert talk(App(), 2, ("refund",)).found("dead_tool_schema") == []
 
 
+def test_a_request_that_was_refused_is_not_billed_for_its_dead_tools() -> None:
+    app = talk(App(), 4, ("refund",))
+    app.spans[1] = replace(app.spans[1], status_code=2)
+
+    (found,) = app.found("dead_tool_schema")
+
+    assert len(found.calls) == 3
+    assert found.tokens == 3 * (app.analysed().readings[0].call.prompt.tools[0].tokens or 0) > 0
+    app.spans[2] = replace(app.spans[2], status_code=2)
+    assert app.found("dead_tool_schema") == []
+
+
 def test_a_tool_is_not_dead_where_a_call_was_not_seen() -> None:
     app = talk(App(), 3, ("refund",))
     app.call([], (), input_tokens=10)

@@ -138,9 +138,12 @@ def _dead_tools(conversations: Mapping[str, Sequence[Reading]], text: Text) -> I
         for r in calls:
             agents[r.call.service, r.call.agent].append(r)
     for calls in agents.values():
-        seen = [r for r in calls if r.call.completeness.status == "full" and r.call.prompt.tools]
-        if len(seen) < FEW_CALLS or any(r.call.completeness.status != "full" for r in calls):
+        if any(r.call.completeness.status != "full" for r in calls):
             continue  # what was not seen may have called them
+        served = (r for r in calls if r.call.status == "ok" or r.call.usage.input is not None)
+        seen = [r for r in served if r.call.prompt.tools]  # what was refused is not billed
+        if len(seen) < FEW_CALLS:
+            continue
         sections = {id(r.call.prompt.tools): r.call.prompt.tools for r in seen}  # most are the very same one
         mentioned = _mentioned(calls, text)
         unused = {
