@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent import futures
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from unittest.mock import patch
@@ -36,6 +37,9 @@ from otel_ctx.live.gateway.signals import SIGNALS
 from otel_ctx.model import Span
 
 WAIT = 30  # s that anything may take before a test has failed
+
+# Nothing that is asked here has a certificate, and to read those of the machine takes 20 ms each time.
+ask = partial(httpx.request, trust_env=False, verify=False)
 
 
 class _Brisk:
@@ -115,7 +119,7 @@ class GatewayRig:
 
     def metrics(self) -> dict[str, dict[tuple[str, ...], float]]:
         """Family -> label values (in the order of their names) -> value, of counters and gauges."""
-        text = httpx.get(f"{self.admin}/metrics", trust_env=False).text
+        text = ask("GET", f"{self.admin}/metrics").text
         found: dict[str, dict[tuple[str, ...], float]] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -135,7 +139,7 @@ class GatewayRig:
         self, path: str, body: bytes, kind: str = "application/x-protobuf", **headers: str
     ) -> httpx.Response:
         given = {"content-type": kind, **{k.replace("_", "-"): v for k, v in headers.items()}}
-        return httpx.post(self.http + path, content=body, headers=given, timeout=WAIT, trust_env=False)
+        return ask("POST", self.http + path, content=body, headers=given, timeout=WAIT)
 
     def call(self, signal: str, body: bytes, metadata: Any = (), timeout: float = WAIT) -> bytes:
         method = next(s.method for s in SIGNALS if s.name == signal)

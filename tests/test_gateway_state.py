@@ -401,7 +401,7 @@ def test_what_hangs_when_the_drain_is_over_is_to_come_again(tmp_path: Path) -> N
 
     with HttpDownstream(reply) as down:
         command = [sys.executable, "-m", "otel_ctx_cli", "gateway", "--forward", down.url, "--grpc", "off"]
-        command += ["--http", "127.0.0.1:0", "--admin", "off", "--drain-timeout", "1s"]
+        command += ["--http", "127.0.0.1:0", "--admin", "off", "--drain-timeout", "100ms"]
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")])}
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ) as process:
             assert process.stderr is not None
