@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +33,7 @@ status = "documented"
 """
 
 
+@cache  # each reads all tables anew
 def mine(model: str, more: str, provider: str = "anthropic", row: str = "mine") -> Rules:
     return load(MINE.format(id=row, provider=provider, model=model, more=more))
 
