@@ -126,7 +126,7 @@ def test_no_prompt_text_where_it_was_not_before(
     """Content on, off, hidden, cut, and in log records."""
     caplog.set_level(logging.DEBUG, logger="otel_ctx")
     documents = [json.loads(line) for path in (CORPUS / name).glob("*.jsonl.gz") for line in lines(path)]
-    words = {run for document in documents for run in words_of(document)}
+    words = words_of(documents)
     with GatewayRig(down.url, state_dir=str(tmp_path), top_conversations=10) as rig:
         for document in documents:
             if "resourceLogs" in document:
@@ -165,7 +165,8 @@ def lines(path: Path) -> Iterator[str]:
 
 def words_of(value: Any) -> set[str]:
     """Runs of what reads as text, without those of names."""
-    return {r for s in strings(value) if len(s) >= TEXT and " " in s for r in runs(s) if " " in r.strip()}
+    said = {s for s in strings(value) if len(s) >= TEXT and " " in s}  # each turn says again what was said
+    return {r for s in said for r in runs(s) if " " in r.strip()}
 
 
 def plain_of(value: Any) -> Any:
