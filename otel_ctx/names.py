@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from hashlib import blake2b
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.:/@+-]+")  # of models, packages, hosts, files
@@ -44,6 +45,7 @@ def cells(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_cell, text))
 
 
+@lru_cache(maxsize=1024)
 def _cell(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me"):
         return 0

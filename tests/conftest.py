@@ -21,6 +21,10 @@ if TYPE_CHECKING:  # heavy, and few files need them
 TESTS = Path(__file__).parent
 IN_CI = bool(os.environ.get("CI"))
 
+# What logfire plugs into pydantic would be imported, for half a second, with each client of a provider: here, and in the
+# processes that tests start. Who does not use logfire has not got it.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
+
 # A slow machine is no failure. In CI the examples are the same each time, so that a red run can be run again.
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)

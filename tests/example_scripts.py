@@ -36,6 +36,7 @@ def run_example(script: str) -> Run:
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": folder,
+            "PYDANTIC_DISABLE_PLUGINS": "logfire-plugin",  # as in tests/conftest.py
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "cli"))),
             "OPENAI_API_KEY": "x",
             "OPENAI_BASE_URL": f"{provider.url}/v1",

@@ -14,7 +14,7 @@ class Loopback:
     def __init__(self, server: ThreadingHTTPServer) -> None:
         self._listening = server
         self._thread = threading.Thread(
-            target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         )
 
     @property

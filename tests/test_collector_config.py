@@ -410,9 +410,10 @@ def test_the_sample_agent_needs_nothing_but_what_its_image_has(tmp_path: Path) -
         copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
         (tmp_path / target).parent.mkdir(parents=True, exist_ok=True)
         copy(ROOT / source, tmp_path / target)
-    for module in re.findall(r"python -m ([\w.]+)", dockerfile):
+    for module in dict.fromkeys(re.findall(r"python -m ([\w.]+)", dockerfile)):
         done = subprocess.run(
-            [sys.executable, "-m", module, "--help"], cwd=tmp_path, env={"PATH": os.environ["PATH"]},
+            [sys.executable, "-m", module, "--help"], cwd=tmp_path,
+            env={name: os.environ[name] for name in ("PATH", "PYDANTIC_DISABLE_PLUGINS")},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -123,7 +123,7 @@ def test_without_atheris_hypothesis_drives(tmp_path: Path) -> None:
         "-m",
         "tests.fuzz.run",
         "--seconds",
-        "2",
+        "1",
         "--target",
         "named",
         "--workers",

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 import zstandard
 from google.rpc import error_details_pb2, status_pb2
@@ -37,6 +36,7 @@ from tests.gateway_rig import (
     GrpcDownstream,
     HttpDownstream,
     Reply,
+    ask,
     chat,
     content_log,
     ours,
@@ -340,7 +340,7 @@ def test_an_invalid_message_by_grpc(rig: GatewayRig) -> None:
 
 def test_other_paths_and_methods(rig: GatewayRig) -> None:
     assert rig.post("/v1/profiles", b"").status_code == 404
-    assert httpx.get(f"{rig.http}/v1/traces", trust_env=False).status_code == 405
+    assert ask("GET", f"{rig.http}/v1/traces").status_code == 405
     with grpc.insecure_channel(rig.grpc) as channel, pytest.raises(grpc.RpcError) as error:
         channel.unary_unary("/x.Y/Z")(b"", timeout=10)
     assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED

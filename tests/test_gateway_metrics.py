@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
 from otel_ctx.inputs.otlp_json import spans_of
 from otel_ctx.outputs.metrics import TABLE, VALUES, label_sets, prometheus_name
-from tests.gateway_rig import GatewayRig, HttpDownstream, chat, ours, plain, request
+from tests.gateway_rig import GatewayRig, HttpDownstream, ask, chat, ours, plain, request
 from tests.prompt_runs import TEXT, runs, strings
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -31,7 +30,7 @@ def down() -> Iterator[HttpDownstream]:
 
 
 def scraped(rig: GatewayRig) -> dict[str, Any]:
-    answer = httpx.get(f"{rig.admin}/metrics", headers=OPEN_METRICS, trust_env=False)
+    answer = ask("GET", f"{rig.admin}/metrics", headers=OPEN_METRICS)
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     return {family.name: family for family in openmetrics(answer.text)}
 
@@ -80,7 +79,7 @@ def test_exemplars_point_to_the_spans(down: HttpDownstream) -> None:
 def test_who_asks_for_plain_text_gets_it(down: HttpDownstream) -> None:
     with GatewayRig(down.url) as rig:
         rig.post("/v1/traces", request(chat(1, 0)))
-        answer = httpx.get(f"{rig.admin}/metrics", trust_env=False)
+        answer = ask("GET", f"{rig.admin}/metrics")
         assert answer.headers["content-type"].startswith("text/plain")
         assert "# {" not in answer.text
         assert "_created" not in answer.text
@@ -89,11 +88,11 @@ def test_who_asks_for_plain_text_gets_it(down: HttpDownstream) -> None:
 def test_health_and_readiness(down: HttpDownstream) -> None:
     with GatewayRig(down.url) as rig:
         for path in ("/healthz", "/readyz"):
-            assert httpx.get(rig.admin + path, trust_env=False).status_code == 200
+            assert ask("GET", rig.admin + path).status_code == 200
         rig.gateway.ready = False
-        assert httpx.get(rig.admin + "/readyz", trust_env=False).status_code == 503
-        assert httpx.get(rig.admin + "/healthz", trust_env=False).status_code == 200
-        assert httpx.post(f"{rig.admin}/v1/traces", trust_env=False).status_code == 404
+        assert ask("GET", rig.admin + "/readyz").status_code == 503
+        assert ask("GET", rig.admin + "/healthz").status_code == 200
+        assert ask("POST", f"{rig.admin}/v1/traces").status_code == 404
 
 
 def test_conversations_nearest_their_limit_are_shown_where_asked_for(down: HttpDownstream) -> None:
@@ -127,7 +126,7 @@ def test_no_prompt_text_where_it_was_not_before(
     """Content on, off, hidden, cut, and in log records."""
     caplog.set_level(logging.DEBUG, logger="otel_ctx")
     documents = [json.loads(line) for path in (CORPUS / name).glob("*.jsonl.gz") for line in lines(path)]
-    words = {run for document in documents for run in words_of(document)}
+    words = words_of(documents)
     with GatewayRig(down.url, state_dir=str(tmp_path), top_conversations=10) as rig:
         for document in documents:
             if "resourceLogs" in document:
@@ -138,7 +137,7 @@ def test_no_prompt_text_where_it_was_not_before(
             if "resourceSpans" in document:
                 rig.post("/v1/traces", request(*spans_of(document, "")))
         rig.settled()
-        text = httpx.get(f"{rig.admin}/metrics", headers=OPEN_METRICS, trust_env=False).text
+        text = ask("GET", f"{rig.admin}/metrics", headers=OPEN_METRICS).text
     enriched = 0
     for span in down.spans():
         added = [s for value in ours(span).values() for s in strings(plain_of(value))]
@@ -166,7 +165,8 @@ def lines(path: Path) -> Iterator[str]:
 
 def words_of(value: Any) -> set[str]:
     """Runs of what reads as text, without those of names."""
-    return {r for s in strings(value) if len(s) >= TEXT and " " in s for r in runs(s) if " " in r.strip()}
+    said = {s for s in strings(value) if len(s) >= TEXT and " " in s}  # each turn says again what was said
+    return {r for s in said for r in runs(s) if " " in r.strip()}
 
 
 def plain_of(value: Any) -> Any:

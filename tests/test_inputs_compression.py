@@ -58,9 +58,9 @@ def test_it_unfolds_to_a_limit(name: str, write: Any, monkeypatch: pytest.Monkey
 def test_a_bomb_is_told_by_its_ratio(
     name: str, filler: bytes, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compression, "_MODEST", 1 << 16)
-    monkeypatch.setattr(compression, f"_{name.upper()}_RATIO", 300)
-    bomb = PACKERS[name](line(1) + b"\n" + filler * ((1 << 20) // len(filler)))
+    monkeypatch.setattr(compression, "_MODEST", 1 << 14)
+    monkeypatch.setattr(compression, f"_{name.upper()}_RATIO", 100)
+    bomb = PACKERS[name](line(1) + b"\n" + filler * ((1 << 17) // len(filler)))
     found = list(read([write("d", bomb)]))
     assert names(found) == ["span 1"]
     assert any("times its size" in note.why for note in skipped(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,17 @@ def batches(case: str) -> Iterator[Batch]:
     )
 
 
-def offline(case: str) -> list[Reading]:
+@cache
+def offline(case: str) -> tuple[Reading, ...]:
     engine = Engine()
     for b in batches(case):
         engine.feed(b.spans, b.logs)
-    return list(engine.close().readings)
+    return engine.close().readings
 
 
-def live(case: str) -> tuple[list[Said], list[Said]]:
+@cache
+def live(case: str) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
+    """What was said first, and what when it had settled."""
     engine = LiveEngine()
     first: list[Said] = []
     settled: list[Said] = []
@@ -45,7 +49,7 @@ def live(case: str) -> tuple[list[Said], list[Said]]:
         if ends:
             settled += engine.advance(max(ends) + SECOND)
     settled += engine.drain()
-    return first, settled
+    return tuple(first), tuple(settled)
 
 
 def figures(r: Reading) -> tuple[object, ...]:

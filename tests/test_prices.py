@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.test_cache import call
 RULES = load()
 
 
+@cache  # each reads all tables anew
 def mine(model: str, more: str, provider: str = "anthropic", row: str = "mine") -> Rules:
     return load(own_price(model, more, provider, row))
 

@@ -65,6 +65,7 @@ def environment(folder: Path, stub: str, collector: str, more: Mapping[str, str]
     return {
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
         "HOME": str(folder),
+        "PYDANTIC_DISABLE_PLUGINS": "logfire-plugin",  # as in tests/conftest.py
         "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT), str(ROOT / "cli"))),
         "OPENAI_API_KEY": "x",
         "OPENAI_BASE_URL": f"{stub}/v1",

@@ -11,7 +11,20 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.oracle.sessions import LONGEST, Block, Call, Maker, Policy, Session, fan_out, make, mark
+from tests.oracle.sessions import (
+    LONGEST,
+    Block,
+    Call,
+    Fits,
+    Maker,
+    Policy,
+    Session,
+    Unfit,
+    anyone,
+    fan_out,
+    make,
+    mark,
+)
 
 Cause = frozenset[str | None]
 
@@ -28,17 +41,13 @@ class Case:
     causes: Cause
 
 
-class Unfit(Exception):
-    """This session has no place for this fault."""
-
-
 Mutate = Callable[[Session, Random, Maker], Case]
-_MUTATIONS: dict[str, tuple[Mutate, bool]] = {}
+_MUTATIONS: dict[str, tuple[Mutate, bool, Fits]] = {}
 
 
-def _mutation(name: str, *, calm: bool = True) -> Callable[[Mutate], Mutate]:
+def _mutation(name: str, *, calm: bool = True, fits: Fits = anyone) -> Callable[[Mutate], Mutate]:
     def known(mutate: Mutate) -> Mutate:
-        _MUTATIONS[name] = (mutate, calm)
+        _MUTATIONS[name] = (mutate, calm, fits)
         return mutate
 
     return known
@@ -51,9 +60,9 @@ def names() -> tuple[str, ...]:
 def case(seed: int, mutation: str, longest: int = LONGEST) -> Case:
     """The case of ``seed``: where its first session has no place for the fault, the next one that has."""
     for attempt in range(2_000):
-        mutate, calm = _MUTATIONS[mutation]
-        session, rng, maker = make(seed * 1000 + attempt, calm=calm, longest=longest)
+        mutate, calm, fits = _MUTATIONS[mutation]
         try:
+            session, rng, maker = make(seed * 1000 + attempt, calm=calm, longest=longest, fits=fits)
             made = mutate(replace(session, seed=seed), rng, maker)
         except Unfit:
             continue
@@ -114,9 +123,8 @@ def _tools(session: Session) -> list[Block]:
     return [b for b in _main(session)[0].blocks if b.section == "tools"]
 
 
-def _explicit(session: Session) -> None:
-    if not session.provider.explicit:
-        raise Unfit
+def _marks(maker: Maker) -> bool:
+    return maker.provider.explicit
 
 
 # ---- nothing
@@ -412,10 +420,9 @@ def _parameters_changed(session: Session, rng: Random, maker: Maker) -> Case:
     return _case(spans, session, "parameters_changed")
 
 
-@_mutation("image_added")
+@_mutation("image_added", fits=_marks)
 def _image_added(session: Session, rng: Random, maker: Maker) -> Case:
     """An image in the newest message. On the providers with markers the messages before it are lost."""
-    _explicit(session)
     if any(b.kind == "image" for c in session.calls for b in c.blocks):
         raise Unfit
     at = _place(session, rng)
@@ -433,7 +440,7 @@ def _image_added(session: Session, rng: Random, maker: Maker) -> Case:
     return _case(_blocks(session, shown), session, "parameters_changed")
 
 
-@_mutation("thinking_taken_out")
+@_mutation("thinking_taken_out", fits=lambda maker: maker.thinks)
 def _thinking_taken_out(session: Session, rng: Random, maker: Maker) -> Case:
     """Nothing but what some models do to every conversation with thinking when the user speaks again."""
     if session.calls[0].model not in session.provider.forgets:
@@ -449,17 +456,15 @@ def _thinking_taken_out(session: Session, rng: Random, maker: Maker) -> Case:
 # ---- markers
 
 
-@_mutation("no_cache_control")
+@_mutation("no_cache_control", fits=_marks)
 def _no_cache_control(session: Session, rng: Random, maker: Maker) -> Case:
-    _explicit(session)
     ideal = replace(session, policy=Policy(("system", "tail"), "5m", "5m"))
     return _case(replace(session, policy=Policy()), ideal, "no_cache_control")
 
 
-@_mutation("below_minimum")
+@_mutation("below_minimum", fits=_marks)
 def _below_minimum(session: Session, rng: Random, maker: Maker) -> Case:
     """Marked, and shorter than what is cached."""
-    _explicit(session)
     most = max(sum(len(b.text) for b in c.blocks) for c in session.calls) / 4 * session.world.scale
     calls = tuple(c for c in _main(session)[:6])
     small = session.provider.minimum * 0.7
@@ -479,10 +484,9 @@ def _below_minimum(session: Session, rng: Random, maker: Maker) -> Case:
     return _case(cut, cut, "below_minimum", None)
 
 
-@_mutation("breakpoint_before_change")
+@_mutation("breakpoint_before_change", fits=_marks)
 def _breakpoint_before_change(session: Session, rng: Random, maker: Maker) -> Case:
     """The last marker stands on something that is said in this request only."""
-    _explicit(session)
     extras = {c.turn: maker.user(rng.randint(20, 150)) for c in _main(session)}
 
     def with_extra(call: Call) -> tuple[Block, ...]:
@@ -495,10 +499,9 @@ def _breakpoint_before_change(session: Session, rng: Random, maker: Maker) -> Ca
     return Case("", mark(spans), mark(spans), appended, frozenset({"breakpoint_before_change"}))
 
 
-@_mutation("frozen_breakpoint")
+@_mutation("frozen_breakpoint", fits=_marks)
 def _frozen_breakpoint(session: Session, rng: Random, maker: Maker) -> Case:
     """The marker of the tail stays where it stood at some call."""
-    _explicit(session)
     at = rng.randint(0, max(len(_main(session)) // 2, 1))
     if len(_main(session)) < at + 3:
         raise Unfit
@@ -518,10 +521,9 @@ def _frozen_breakpoint(session: Session, rng: Random, maker: Maker) -> Case:
     return Case("", spans, spans, ideal, frozenset({"frozen_breakpoint"}))
 
 
-@_mutation("lookback_exceeded")
+@_mutation("lookback_exceeded", fits=_marks)
 def _lookback_exceeded(session: Session, rng: Random, maker: Maker) -> Case:
     """One turn says more pieces than a marker looks back over."""
-    _explicit(session)
     at = _place(session, rng)
     many = tuple(maker.user(rng.randint(5, 30)) for _ in range(rng.randint(22, 40)))
     host = _at(session, at).blocks[-1]
@@ -548,9 +550,8 @@ def _lookback_exceeded(session: Session, rng: Random, maker: Maker) -> Case:
     return Case("", spans, spans, _blocks(spans, helped), frozenset({"lookback_exceeded"}))
 
 
-@_mutation("missing_tail_breakpoint")
+@_mutation("missing_tail_breakpoint", fits=_marks)
 def _missing_tail_breakpoint(session: Session, rng: Random, maker: Maker) -> Case:
-    _explicit(session)
     if len(_main(session)) < 4:
         raise Unfit
     ideal = replace(session, policy=Policy(("system", "tail"), "5m", "5m"))
@@ -587,10 +588,9 @@ def _ttl_expired(session: Session, rng: Random, maker: Maker) -> Case:
     return _case(spans, spans, "ttl_expired")
 
 
-@_mutation("ttl_lost")
+@_mutation("ttl_lost", fits=_marks)
 def _ttl_lost(session: Session, rng: Random, maker: Maker) -> Case:
     """The longer lifetime is no longer asked for, and then somebody pauses."""
-    _explicit(session)
     main = _main(session)
     if len(main) < 5:
         raise Unfit
@@ -629,10 +629,9 @@ def _provider_side_miss(session: Session, rng: Random, maker: Maker) -> Case:
     return _case(spans, session, "provider_side_miss")
 
 
-@_mutation("server_side_rewrite")
+@_mutation("server_side_rewrite", fits=_marks)
 def _server_side_rewrite(session: Session, rng: Random, maker: Maker) -> Case:
     """The provider clears old tool results; the application sends them all the same."""
-    _explicit(session)
     if session.provider.name == "bedrock":
         raise Unfit
     at = _place(session, rng, 4)

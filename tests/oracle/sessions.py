@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
@@ -263,8 +263,22 @@ class Maker:
 LONGEST = 60  # turns
 
 
-def make(seed: int, *, calm: bool, longest: int = LONGEST) -> tuple[Session, Random, Maker]:
-    """A session without a fault. ``calm``: nothing of time comes between its calls, neither gaps nor fan-outs."""
+class Unfit(Exception):
+    """This session has no place for this fault."""
+
+
+Fits = Callable[[Maker], bool]
+
+
+def anyone(_: Maker) -> bool:
+    return True
+
+
+def make(
+    seed: int, *, calm: bool, longest: int = LONGEST, fits: Fits = anyone
+) -> tuple[Session, Random, Maker]:
+    """A session without a fault. ``calm``: nothing of time comes between its calls, neither gaps nor fan-outs. Unfit
+    where its maker does not fit: before there is any text."""
     rng = Random(seed)
     provider = PROVIDERS[rng.randrange(len(PROVIDERS))]
     world = World(
@@ -280,6 +294,8 @@ def make(seed: int, *, calm: bool, longest: int = LONGEST) -> tuple[Session, Ran
     maker = Maker(rng, provider)
     maker.thinks = provider.explicit and rng.random() < 0.3
     maker.shows = rng.choice((0.05, 0.3)) if rng.random() < 0.15 else 0.0
+    if not fits(maker):
+        raise Unfit
     names = [f"{rng.choice(WORDS)}_{rng.choice(WORDS)}_{i}" for i in range(rng.randint(3, 10))]
     tools = tuple(maker.tool(name) for name in names)
     least = 3600 if provider.minimum > 2000 or provider.engine == "intervals" else 900
