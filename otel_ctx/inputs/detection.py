@@ -39,11 +39,11 @@ def inside_of(item: Any, claimed: Format | None) -> list[Any]:
     return item if isinstance(item, list) else []
 
 
-def stream_format(value: Any, forced: Format | None) -> StreamFormat | None:
-    """The format of a stream that begins with ``value``, or with a list of such."""
+def stream_format(value: Any, forced: Format | None, claimed: Format | None) -> StreamFormat | None:
+    """The format of a stream that begins with ``value``, which ``claimed`` knows, or with a list of such."""
     if forced is not None:
         return forced if isinstance(forced, StreamFormat) else None
-    whole, known = value, claimant(value, None)
+    whole, known = value, claimed
     while not isinstance(known, (JsonFormat, StreamFormat)) and (inside := inside_of(value, known)):
         value = next((v for v in inside if isinstance(v, (dict, list))), None)
         known = claimant(value, None)

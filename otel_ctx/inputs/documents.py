@@ -34,7 +34,8 @@ def json_records(
                 yield "", Records()
             continue
         value = document.value
-        known = stream_format(value, forced)
+        claimed = claimant(value, forced)
+        known = stream_format(value, forced, claimed)
         if known is not None:
             passed.end()
             documents.put_back(document)
@@ -47,12 +48,11 @@ def json_records(
         place = where if alone else f"{where}:{first}"
         if note:
             skipped.append(Skipped(place, note))
-        opened = [("", value)]
+        opened = [("", value, claimed)]
         del value
         while opened:
             # taken out and let go, so that whoever works on the records does not keep the document
-            suffix, item = opened.pop()
-            claimed = claimant(item, forced)
+            suffix, item, claimed = opened.pop()
             if isinstance(claimed, JsonFormat):
                 passed.end()
                 records = claimed.decode(item, place, skipped)
@@ -61,7 +61,7 @@ def json_records(
                 del records
             elif inside := inside_of(item, claimed):
                 added = f"+{claimed.name}" if claimed and claimed.name else ""
-                opened += ((added + suffix, value) for value in reversed(inside))
+                opened += ((added + suffix, value, claimant(value, forced)) for value in reversed(inside))
                 del item, inside
             else:
                 foreign = forced is None and not of_a_vendor
