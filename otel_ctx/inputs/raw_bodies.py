@@ -142,8 +142,8 @@ def _candidates(record: Json, depth: int, said: bool) -> Iterator[tuple[Json, li
     """``said``: the name that it is kept under says that it is a request."""
     if _is_body(record):
         yield record, [record], said
-    for key in _REQUESTS if depth else ():
-        inner = _opened(record.get(key))
+    for key in filter(record.__contains__, _REQUESTS) if depth else ():
+        inner = _opened(record[key])
         if isinstance(inner, Mapping) and inner is not record:
             for body, around, says in _candidates(inner, depth - 1, said or key in _SAY_REQUEST):
                 yield body, [*around, record], says
