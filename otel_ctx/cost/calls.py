@@ -40,7 +40,8 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
         written = min(tokens, rest)
         rest -= written
         dear, plain = max(0.0, each - price_read), max(0.0, price_in - price_read)
-        by_cause[cause] = (written * dear + (tokens - written) * plain) / _MILLION
+        lost = (written * dear + (tokens - written) * plain) / _MILLION
+        by_cause[cause] = by_cause.get(cause, 0.0) + lost
     saved = read * max(0.0, price_in - price_read) - max(0.0, writes - write * price_in)
     return Cost(
         usd=total,
