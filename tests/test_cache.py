@@ -834,7 +834,8 @@ def test_what_one_cause_lost_in_two_places_adds_up() -> None:
     whole = cost_of(asked, [("prefix_changed", 4000)], RULES)
     parts = cost_of(asked, [("prefix_changed", 3000), ("prefix_changed", 1000)], RULES)
 
-    assert whole is not None and parts is not None
+    assert whole is not None
+    assert parts is not None
     assert parts.losses == pytest.approx(whole.losses)
     assert parts.wasted == pytest.approx(whole.wasted)
 
