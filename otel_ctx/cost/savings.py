@@ -6,11 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from otel_ctx.cost.prices import lifetimes, prices_of
+from otel_ctx.cost.prices import MILLION, lifetimes, prices_of
 from otel_ctx.model import Lifetime, Reading, Savings
 from otel_ctx.rules import Rules
 
-_MILLION = 1_000_000
 _NOT_OURS = ("provider_side_miss", "unknown")  # nobody knows what would help
 _OF_TIME = ("ttl_expired", "ttl_lost")
 _OF_MARKERS = ("no_cache_control", "missing_tail_breakpoint", "frozen_breakpoint", "breakpoint_before_change")
@@ -66,21 +65,20 @@ def _saved(r: Reading, rules: Rules, lifetime: Lifetime, marked: bool) -> float:
     found = prices_of(r.call, rules)
     if found is None:
         return 0.0
-    (usd, *_), _ = found
-    plain = usd["input"]
-    cheap, dear = usd.get("cache_read", plain), usd.get("cache_write", plain)
+    (rates, *_), _ = found
+    dear = rates.write
     terms = lifetimes(r.call, rules)
     if lifetime == "longer" and terms is not None:
         dear = terms[2]
     total, read, write = usage.input or 0, usage.cache_read or 0, usage.cache_write or 0
     parts = r.cost.parts
     if write and lifetime != "longer":
-        dear = parts["cache_write"] * _MILLION / write  # by the lifetimes that were asked for
+        dear = parts["cache_write"] * MILLION / write  # by the lifetimes that were asked for
     best_read = min(total, read + kept)
     writes = access.optimal is not None and access.optimal.write > 0
     rest = total - best_read
     written = rest if writes and (marked or kept) else min(write, rest)
-    cost = best_read * cheap + written * dear + (rest - written) * plain
+    cost = best_read * rates.read + written * dear + (rest - written) * rates.fresh
     if lifetime == "kept_alive" and terms is not None and access.gap_seconds:
-        cost += math.floor(access.gap_seconds / terms[0]) * access.expected * cheap
-    return parts["input_uncached"] + parts["cache_read"] + parts["cache_write"] - cost / _MILLION
+        cost += math.floor(access.gap_seconds / terms[0]) * access.expected * rates.read
+    return parts["input_uncached"] + parts["cache_read"] + parts["cache_write"] - cost / MILLION
