@@ -73,7 +73,8 @@ def evicted_content(step: Step) -> Iterator[Finding]:
         severity="info",
         title="Content that had been sent was left out",
         detail=f"What stood at {_old_path(at)} in the request before is gone.",
-        fix=(
+        fix=marking_of(step.call).own
+        or (
             "Each cut makes the provider read all that follows it anew: cut seldom and much at once, and from the end of "
             f"the prompt where that can be. {_behind(step)}"
         ),
