@@ -123,9 +123,7 @@ def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
         print_lines(folded for line in _lines(rules, known) for folded in _folded(line, width()))
 
 
-def _from_today_on(
-    rules: Rules, model: str, platform: str
-) -> tuple[tuple[Price, ...], tuple[float, ...]]:
+def _from_today_on(rules: Rules, model: str, platform: str) -> tuple[tuple[Price, ...], tuple[float, ...]]:
     """All prices of a model, and first the one that applies now; and what they are multiplied with where it is served."""
     from otel_ctx.cost.prices import package_prices
     from otel_ctx.rules.rows import AS_LISTED, day_of

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from otel_ctx.cost.prices import MILLION, lifetimes, prices_of
-from otel_ctx.model import Lifetime, Reading, Savings
+from otel_ctx.model import Lifetime, Reading, Savings, wasted_tokens
 from otel_ctx.rules import Rules
 
 _NOT_OURS = ("provider_side_miss", "unknown")  # nobody knows what would help
@@ -17,9 +17,9 @@ _OF_MARKERS = ("no_cache_control", "missing_tail_breakpoint", "frozen_breakpoint
 
 def savings_of(readings: Sequence[Reading], rules: Rules, overpaid: float = 0.0) -> Savings | None:
     """``readings``: of one conversation; ``overpaid``: USD for lifetimes in vain. None where no call has a price, or
-    nothing can be said of the cache."""
+    what the cache gave is not known of any."""
     priced = [r for r in readings if r.cost is not None]
-    if all(r.access is None for r in priced):
+    if all(r.access is None for r in priced) or (wasted_tokens(readings) is None and not overpaid):
         return None
     spent = math.fsum(r.cost.usd for r in priced if r.cost is not None)
     choices: tuple[Lifetime, ...] = ("as_it_is",)
