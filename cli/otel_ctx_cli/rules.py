@@ -269,11 +269,8 @@ def _words(value: Any) -> str:
     if hasattr(value, "items"):
         return ", ".join(f"{k} {_words(v)}" for k, v in value.items()) or "none"
     if isinstance(value, tuple):
-        return (
-            "–".join(map(_words, value))
-            if all(isinstance(v, int) for v in value)
-            else ", ".join(map(str, value))
-        )
+        span = all(isinstance(v, int) for v in value)
+        return ("–".join(map(_words, value)) if span else ", ".join(map(str, value))) or "none"
     return str(value)
 
 
