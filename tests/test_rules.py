@@ -467,11 +467,14 @@ def test_unknown_is_none_and_says_so() -> None:
     assert family.values["granularity_tokens"].status == "unknown"
 
 
-def test_isolation_and_invalidation() -> None:
+def test_isolation_marker_and_invalidation() -> None:
     isolation = RULES.isolation("aws.bedrock")
     assert isolation is not None
     assert isolation.value == "organization"
     assert RULES.isolation("groq") is None
+    markers = {name: RULES.marker(name) for name in ("aws.bedrock", "anthropic", "vertex", "openai", "")}
+    assert markers == {"aws.bedrock": "cachePoint", "anthropic": "cache_control breakpoint",
+                       "vertex": "", "openai": "", "": ""}  # fmt: skip
     change = RULES.invalidated_by("tool_choice")
     assert change is not None
     assert (change.tools, change.system, change.messages) == ("kept", "kept", "lost")

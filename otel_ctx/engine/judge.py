@@ -229,6 +229,7 @@ class Judge:
             self._texts.get,
             conflicts,
             thread.context,
+            self._rules,
             rule=self._rules.model(call.model, call.platform or call.provider),
             compactions=thread.compactions,
         )

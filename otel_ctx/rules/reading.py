@@ -277,8 +277,13 @@ def read_family(read: Reader, groups: Mapping[str, Group]) -> Family:
 
 def read_platform(read: Reader) -> Platform:
     read.only(*_ROW_FIELDS, "provider", "names", "makes", "spoken", "serves", "otherwise", "passes", "isolation",
-              "encoding")  # fmt: skip
-    own_id, isolation = read.row_id(), read.row.get("isolation")
+              "marker", "encoding")  # fmt: skip
+    own_id = read.row_id()
+
+    def said(field: str) -> Value | None:
+        raw = read.row.get(field)
+        return None if raw is None else read.value(field, raw, _is_text)
+
     return Platform(
         id=own_id,
         provider=read.text("provider", own_id),
@@ -288,7 +293,8 @@ def read_platform(read: Reader) -> Platform:
         serves=read.texts("serves"),
         otherwise=read.text("otherwise", ""),
         passes=read.flag("passes"),
-        isolation=None if isolation is None else read.value("isolation", isolation, _is_text),
+        isolation=said("isolation"),
+        marker=said("marker"),
         encoding=read.one_of("encoding", ENCODINGS, ""),
     )
 

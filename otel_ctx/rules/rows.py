@@ -165,6 +165,7 @@ class Platform:
     otherwise: str
     passes: bool
     isolation: Value | None
+    marker: Value | None
     encoding: Encoding
 
 

@@ -275,6 +275,11 @@ class Rules:
         found = self._platform(platform, "")
         return found.isolation if found else None
 
+    def marker(self, platform: str) -> str:
+        """What marks a prefix for the cache in requests to a platform, whatever the model; "" if that hangs on the model."""
+        found = self._platform(platform, "")
+        return str(found.marker.value) if found and found.marker else ""
+
     def invalidated_by(self, change: str) -> Invalidation | None:
         """What of an explicitly marked prefix a change leaves."""
         return next((row for row in self.invalidations if change in row.changes), None)
