@@ -93,7 +93,7 @@ def _bounds(
 
 def _too_short(call: Call, rules: Rules) -> bool:
     """Whether the provider says that it caches no prompt of that length."""
-    family = rules.model(call.model, call.platform or call.provider)
+    family = rules.model(call.model, call.served_by)
     if family is None or family.min_cacheable_tokens is None:
         return False
     said = family.values["min_cacheable_tokens"].status == "documented"

@@ -40,7 +40,7 @@ def prices_of(call: Call, rules: Rules) -> tuple[tuple[Rates, ...], Method] | No
 
 
 def _prices_of(call: Call, rules: Rules) -> tuple[tuple[Price, ...], tuple[float, ...], Method]:
-    platform, start = call.platform or call.provider, call.start_unix_nano
+    platform, start = call.served_by, call.start_unix_nano
     rows, times = rules.charged_on(call.model, platform, day_of(start))
     prices = in_force(rows, start)
     if prices:
@@ -53,7 +53,7 @@ def _prices_of(call: Call, rules: Rules) -> tuple[tuple[Price, ...], tuple[float
 def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:
     """Seconds that a cache entry lives which was written for the shorter time, and the USD per million tokens of a write
     for that and for the longer time. None where the model offers no choice, or no price is known."""
-    family = rules.model(call.model, call.platform or call.provider)
+    family = rules.model(call.model, call.served_by)
     found = prices_of(call, rules)
     if family is None or found is None or len(family.ttl_seconds) < 2:
         return None

@@ -46,7 +46,7 @@ def _kept(r: Reading, rules: Rules, lifetime: Lifetime) -> int:
     if lifetime == "as_it_is":
         longest = 0.0
     elif lifetime == "longer":
-        family = rules.model(r.call.model, r.call.platform or r.call.provider)
+        family = rules.model(r.call.model, r.call.served_by)
         longest = (
             max((least for least, _ in family.ttl_seconds.values()), default=0) if family is not None else 0
         )

@@ -230,7 +230,7 @@ class Judge:
             conflicts,
             thread.context,
             self._rules,
-            rule=self._rules.model(call.model, call.platform or call.provider),
+            rule=self._rules.model(call.model, call.served_by),
             compactions=thread.compactions,
         )
 
