@@ -828,6 +828,18 @@ def test_parts_add_up_and_waste_is_what_a_read_would_have_saved() -> None:
     assert cost.wasted == pytest.approx(4000 * (3.75 - 0.3) / 1_000_000)
 
 
+def test_what_one_cause_lost_in_two_places_adds_up() -> None:
+    usage = Usage(input=10_000, cache_read=1000, cache_write=9000, cache_write_1h=0, output=100)
+    asked = call([("x", 1)], usage=usage)
+    whole = cost_of(asked, [("prefix_changed", 4000)], RULES)
+    parts = cost_of(asked, [("prefix_changed", 3000), ("prefix_changed", 1000)], RULES)
+
+    assert whole is not None
+    assert parts is not None
+    assert parts.losses == pytest.approx(whole.losses)
+    assert parts.wasted == pytest.approx(whole.wasted)
+
+
 def test_a_class_without_a_price_costs_what_the_rule_of_the_cache_says() -> None:
     own = own_price("claude-opus-5-5", "usd = { input = 2.0, output = 8.0 }", "anthropic")
     usage = Usage(input=3_000_000, cache_read=1_000_000, cache_write=2_000_000, cache_write_1h=1_000_000)

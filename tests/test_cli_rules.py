@@ -12,8 +12,10 @@ from click.testing import CliRunner, Result
 from otel_ctx.errors import RulesError
 from otel_ctx.findings.kinds import KINDS, explanations
 from otel_ctx.rules import load
-from otel_ctx.rules.rows import ENGINES
+from otel_ctx.rules.rows import AS_LISTED, ENGINES
+from otel_ctx.rules.tables import Rules
 from otel_ctx_cli.main import main
+from otel_ctx_cli.rules import _known_of
 from tests.own_rules import SOURCE, own_price
 
 DEMO = Path(__file__).parents[1] / "examples/support-agent.otlp.jsonl.gz"
@@ -249,6 +251,16 @@ def test_a_price_has_its_source(tmp_path: Path) -> None:
 def test_a_price_that_only_the_package_has_is_shown() -> None:
     pytest.importorskip("genai_prices")
     assert "the installed package genai-prices" in " ".join(otelctx("rules", "gpt-5.6").output.split())
+
+
+def test_a_price_of_the_package_is_what_it_is_where_it_is_served() -> None:
+    """It has the price of the region, which the table makes of the maker's."""
+    pytest.importorskip("genai_prices")
+    model, listed = "eu.anthropic.claude-opus-4-8-v1:0", load()
+    unlisted = Rules(lambda table: [] if table == "price" else listed.rows(table))
+    ours, theirs = (_known_of(rules, model, "bedrock") for rules in (listed, unlisted))
+    assert (ours.times, theirs.times) == ((1.1,), AS_LISTED)
+    assert theirs.prices[0].usd["input"] == pytest.approx(1.1 * ours.prices[0].usd["input"])
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])

@@ -215,6 +215,26 @@ def test_of_a_prompt_that_a_library_writes_nobody_is_told_to_write_it_otherwise(
     assert found["fix"].startswith("Claude Code writes its prompt itself")
 
 
+def test_of_what_a_library_cuts_nobody_is_told_to_cut_it_seldom(tmp_path: Path) -> None:
+    calls = []
+    for i in range(3):
+        messages = turns(i + 2)
+        del messages[1 : 1 + 2 * i]  # the oldest question and its answer, at each turn
+        calls.append((i * 20, messages, 3_000, 0, 0))
+    by_service = {
+        service: [
+            f["fix"]
+            for f in findings(tmp_path, "anthropic", CLAUDE, calls, service=service)
+            if f["kind"] == "evicted_content"
+        ]
+        for service in ("shop", "claude-code", "opencode")
+    }
+    assert [len(fixes) for fixes in by_service.values()] == [1, 1, 1]
+    assert by_service["shop"][0].startswith("Each cut makes")
+    assert by_service["claude-code"][0].startswith("Claude Code writes its prompt itself")
+    assert by_service["opencode"][0].startswith("opencode writes its prompt itself")
+
+
 def test_the_table_of_markings_holds_together() -> None:
     rows = table()
     assert all(row.end and not row.end.endswith(".") and row.source for row in rows)

@@ -80,8 +80,9 @@ def test_savings_without_a_price_are_not_known(tmp_path: Path) -> None:
     assert told["totals"]["cost"]["priced_calls"] == 3
     assert told["totals"]["waste"]["tokens"] > 0
     assert told["totals"]["waste"]["usd"] is None
-    assert [c["savings"]["usd"] for c in told["conversations"]] == [None]
+    assert [(c["savings"]["usd"], c["savings"]["share"]) for c in told["conversations"]] == [(None, None)]
     assert told["totals"]["savings"]["usd"] is None
+    assert told["totals"]["savings"]["share"] is None
     assert told["totals"]["savings"]["usd_per_1000_sessions"] is None
 
 

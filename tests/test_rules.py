@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from otel_ctx.cache.mechanism import mechanism_of
+from otel_ctx.dialects.parameters import of_request
 from otel_ctx.errors import RulesError
 from otel_ctx.rules import Rules, check, load, normalise_model_id
 from otel_ctx.rules.names import fit
@@ -465,16 +467,40 @@ def test_unknown_is_none_and_says_so() -> None:
     assert family.values["granularity_tokens"].status == "unknown"
 
 
-def test_isolation_and_invalidation() -> None:
+def test_isolation_marker_and_invalidation() -> None:
     isolation = RULES.isolation("aws.bedrock")
     assert isolation is not None
     assert isolation.value == "organization"
     assert RULES.isolation("groq") is None
+    markers = {name: RULES.marker(name) for name in ("aws.bedrock", "anthropic", "vertex", "openai", "")}
+    assert markers == {"aws.bedrock": "cachePoint", "anthropic": "cache_control breakpoint",
+                       "vertex": "", "openai": "", "": ""}  # fmt: skip
     change = RULES.invalidated_by("tool_choice")
     assert change is not None
     assert (change.tools, change.system, change.messages) == ("kept", "kept", "lost")
     assert RULES.invalidated_by("temperature") is None
     assert "5 min" in RULES.facts["anthropic/server-tool-breakpoint"].value
+
+
+def test_settings_of_a_prefix_have_the_names_that_dialects_give_them() -> None:
+    body = {"parallel_tool_calls": False, "reasoning": {"effort": "low"}, "prompt_cache_key": "a",
+            "text": {"format": {"type": "json_object"}, "verbosity": "low"}}  # fmt: skip
+    settings = {"parallel_tool_calls", "effort", "prompt_cache_key", "response_format", "verbosity"}
+    assert settings <= {name for name, _ in of_request(body)}
+    within = {model: mechanism_of(family).within for model in ("gpt-4o", "gpt-5.6", "grok-4", "claude-opus-5")
+              if (family := RULES.model(model)) is not None}  # fmt: skip
+    assert within["gpt-4o"] >= settings
+    assert within["gpt-5.6"] & settings == settings - {"prompt_cache_key"}
+    assert within["grok-4"] & settings == {"prompt_cache_key"}
+    assert not within["claude-opus-5"]
+
+
+def test_a_setting_that_asks_for_a_lifetime_is_data() -> None:
+    family = RULES.model("gpt-4.1")
+    assert family is not None
+    asked_by = family.values["ttl_asked_by"]
+    assert dict(asked_by.value) == {"24h": 'prompt_cache_retention "24h"'}
+    assert (asked_by.status, asked_by.sources) == ("documented", ("openai-caching",))
 
 
 def test_a_name_stands_for_variants_not_versions() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from otel_ctx import analyze
 from otel_ctx.engine import Engine
 from otel_ctx.outputs.report import Inputs, build
 from tests.oracle import mutations
@@ -15,6 +16,7 @@ from tests.oracle.score import run
 from tests.oracle.sessions import Session
 from tests.oracle.spans import Clothes, clothes_of, spans
 
+DUMPS = Path(__file__).parent / "corpus"
 DOCS = Path(__file__).parent.parent / "docs" / "savings.md"
 CLOTHES = Clothes("genai", split=True, named=True, first_token=True)
 PUBLISHED = {"timestamp": 0.133, "all": 0.84}
@@ -87,6 +89,15 @@ def table(told: dict[str, Any]) -> str:
 
 def test_the_page_shows_these_numbers(as_it_is: dict[str, Any]) -> None:
     assert table(as_it_is) in DOCS.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["otel-openai-v2-chat-legacy-off", "otel-openai-js-responses"])
+def test_where_nothing_is_known_of_the_cache_no_savings_are_told(name: str) -> None:
+    told = analyze(DUMPS / name / "traces.jsonl.gz").to_dict()
+    assert told["totals"]["cost"]["priced_calls"] > 0
+    assert told["totals"]["waste"]["tokens"] is None
+    assert told["totals"]["savings"] is None
+    assert {c["savings"] for c in told["conversations"]} == {None}
 
 
 # ---- any session

@@ -98,14 +98,14 @@ class _Known(NamedTuple):
 
 
 def _known_of(rules: Rules, model: str, platform: str) -> _Known:
-    prices = _from_today_on(rules, model, platform)
+    prices, times = _from_today_on(rules, model, platform)
     return _Known(
         model,
         rules.platform_of(platform, model),
         rules.model(model, platform),
         rules.window(model, platform),
         prices,
-        rules.surcharge(prices[0], model, platform) if prices else (),
+        times,
     )
 
 
@@ -123,17 +123,20 @@ def _model(rules: Rules, model: str, platform: str, as_json: bool) -> None:
         print_lines(folded for line in _lines(rules, known) for folded in _folded(line, width()))
 
 
-def _from_today_on(rules: Rules, model: str, platform: str) -> tuple[Price, ...]:
-    """All prices of a model, and first the one that applies now."""
+def _from_today_on(rules: Rules, model: str, platform: str) -> tuple[tuple[Price, ...], tuple[float, ...]]:
+    """All prices of a model, and first the one that applies now; and what they are multiplied with where it is served."""
     from otel_ctx.cost.prices import package_prices
-    from otel_ctx.rules.rows import day_of
+    from otel_ctx.rules.rows import AS_LISTED, day_of
 
     now = time.time_ns()
     today = rules.prices_on(model, platform, day_of(now))
     whole = [price for price in today if not price.hours]
     first = (*whole, *(price for price in today if price.hours))
     others = (price for price in rules.prices_on(model, platform) if price not in first)
-    return (*first, *others) or package_prices(model, platform, now, rules)
+    if listed := (*first, *others):
+        return listed, rules.surcharge(listed[0], model, platform)
+    found = package_prices(model, platform, now, rules)
+    return found, AS_LISTED if found else ()
 
 
 def _plain(rules: Rules, known: _Known) -> dict[str, Any]:
@@ -185,6 +188,7 @@ _NAME = 30
 
 def _lines(rules: Rules, known: _Known) -> Iterator[Line]:
     from otel_ctx.outputs.text.layout import Run, line
+    from otel_ctx.rules.rows import AS_LISTED
 
     def row(name: str, words: str, origin: str = "") -> Line:
         return line(
@@ -216,7 +220,7 @@ def _lines(rules: Rules, known: _Known) -> Iterator[Line]:
         )
         if price.above is not None:
             yield row(f"  above {price.above:,} input tokens", _words(price.tier))
-    if known.times != (1.0,):
+    if known.times != AS_LISTED:
         yield row("  where it is served", " or ".join(f"{n:g} times these" for n in known.times))
 
 
@@ -265,11 +269,8 @@ def _words(value: Any) -> str:
     if hasattr(value, "items"):
         return ", ".join(f"{k} {_words(v)}" for k, v in value.items()) or "none"
     if isinstance(value, tuple):
-        return (
-            "–".join(map(_words, value))
-            if all(isinstance(v, int) for v in value)
-            else ", ".join(map(str, value))
-        )
+        span = all(isinstance(v, int) for v in value)
+        return ("–".join(map(_words, value)) if span else ", ".join(map(str, value))) or "none"
     return str(value)
 
 

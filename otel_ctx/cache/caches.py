@@ -54,7 +54,7 @@ class Caches:
 
     def rule(self, call: Call, marked: bool) -> Family | None:
         """``marked``: the request carries markers, and another rule may hold then."""
-        family = self.rules.model(call.model, call.platform or call.provider)
+        family = self.rules.model(call.model, call.served_by)
         if family is not None and family.with_markers and marked:
             return self.rules.family(family.with_markers) or family
         return family
@@ -70,7 +70,7 @@ class Caches:
 
 def scope_of(call: Call, before: str | None = None) -> str:
     """Whose cache it is: the provider's, and in it the model's. What the call does not tell of it is as it was ``before``."""
-    provider, model = call.platform or call.provider, normalise_model_id(call.model)
+    provider, model = call.served_by, normalise_model_id(call.model)
     if before is not None and not (provider and model):
         was = before.partition("\0")
         provider, model = provider or was[0], model or was[2]

@@ -16,11 +16,6 @@ _STYLES: dict[str, Style] = {
     "breakpoint": "marked", "openai_breakpoint": "endings", "auto_rounded_prefix": "prefix", "block_hash": "prefix",
     "radix": "prefix", "slot_prefix": "prefix", "auto_units": "effort", "auto_best_effort": "effort",
 }  # fmt: skip
-_WITHIN = {
-    "parallel_tool_calls": "parallel_tool_calls", "text.format": "response_format", "reasoning.effort": "effort",
-    "verbosity": "verbosity",
-}  # fmt: skip
-_KEY = "prompt_cache_key"
 _FAR = 1 << 30
 _BY_HANDLE = "explicit"  # a lifetime of caches that are made by hand and named in the request
 
@@ -47,7 +42,7 @@ class Mechanism:
     runs: bool = True  # a run of tool calls, or of results, is one position of the lookback
     drops_thinking: bool = False  # a user's new message takes out the thinking before it
     most_marks: int = _FAR  # of a request; more are not heeded
-    within: frozenset[str] = frozenset()  # settings of a request that are part of an unmarked prefix
+    within: frozenset[str] = frozenset()  # what is part of an unmarked prefix, settings of a request among it
     requires: str = ""  # what a request must carry for anything to be cached
 
     @cached_property
@@ -88,11 +83,10 @@ def mechanism_of(family: Family) -> Mechanism:
         for name, (least, most) in family.ttl_seconds.items()
         if style == "marked" or name != _BY_HANDLE
     }
-    within = {_WITHIN[name] for name in family.get("in_prefix") or () if name in _WITHIN}
+    within = {*(family.get("in_prefix") or ())}
     if style == "endings":
         within.add("tool_choice")
-    if _KEY in (family.get("routing") or ""):
-        within.add(_KEY)  # another key, another server
+    within.update(family.get("routing") or ())  # another key, another server
     return Mechanism(
         style=style,
         minimum=family.min_cacheable_tokens or 0,

@@ -2,97 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
 from otel_ctx.model import Call
-from otel_ctx.rules import Family, Price, Rules
+from otel_ctx.rules import Price, Rules
 from otel_ctx.rules.names import normalise_model_id, priced_names
-from otel_ctx.rules.rows import day_of, in_force, on_day
+from otel_ctx.rules.rows import AS_LISTED, Rates, day_of, in_force, on_day
 
 USUAL = ("", "standard")
 """Service tiers: nothing was said of any, or that it was the usual one."""
 
 Method = Literal["table", "maker", "package"]
-Usd = Mapping[str, float]
-"""USD per million tokens by class."""
+MILLION = 1_000_000
+"""Tokens that a price is of."""
 
 
-def prices_of(call: Call, rules: Rules) -> tuple[tuple[Usd, ...], Method] | None:
+def prices_of(call: Call, rules: Rules) -> tuple[tuple[Rates, ...], Method] | None:
     """The prices of a request of this size in its service tier at its time, then those that it may have had instead; and
-    where they come from. A class whose price in that tier is not published is left out."""
+    where they come from."""
     tokens = call.usage.input or 0
     prices, times, method = _prices_of(call, rules)
     if not prices:
         return None
-    found = [price.at(tokens) for price in prices]
+    found = tuple([price.at(tokens) for price in prices])
     if call.service_tier not in USUAL:
         # what another than the maker takes for it, no list of the maker's tells
         price = prices[0]
         tier = None if price.elsewhere else rules.service_tier(call.service_tier, price.provider, price.model)
         if tier is None or tier.of(price, tokens) is None:
             return None
-        found = [usd for price in prices if (usd := tier.of(price, tokens)) is not None]
-    if times == _AS_LISTED:
-        return tuple(found), method
-    return tuple({name: usd[name] * n for name in usd} for n in times for usd in found), method
-
-
-_AS_LISTED = (1.0,)
+        found = tuple(rates for price in prices if (rates := tier.of(price, tokens)) is not None)
+    if times is not AS_LISTED:
+        found = tuple(rates.times(n) for n in times for rates in found)
+    return found, method
 
 
 def _prices_of(call: Call, rules: Rules) -> tuple[tuple[Price, ...], tuple[float, ...], Method]:
-    platform, start = call.platform or call.provider, call.start_unix_nano
-    rows, times = _listed(rules, call.model, platform, day_of(start))
+    platform, start = call.served_by, call.start_unix_nano
+    rows, times = rules.charged_on(call.model, platform, day_of(start))
     prices = in_force(rows, start)
     if prices:
         return prices, times, "maker" if prices[0].elsewhere else "table"
     rows = package_prices(call.model, platform, start, rules)
     family = rules.model(call.model, platform) if rows else None
-    return tuple(_completed(row, family) for row in rows), _AS_LISTED, "package"
-
-
-@lru_cache(maxsize=512)
-def _listed(rules: Rules, model: str, platform: str, day: str) -> tuple[tuple[Price, ...], tuple[float, ...]]:
-    """Of the table: a day's prices, and what they are multiplied with where the model was served."""
-    rows = rules.prices_on(model, platform, day)
-    if not rows:
-        return (), _AS_LISTED
-    family = rules.model(model, platform)
-    return tuple(_completed(row, family) for row in rows), rules.surcharge(rows[0], model, platform)
-
-
-def _completed(price: Price, family: Family | None) -> Price:
-    """With the classes that have no price of their own: the input's, times what the rule of the cache says. Writes for
-    another than the usual time are classes, too."""
-    if family is None:
-        return price
-    first, *others = family.write_multiplier.items() or [("", None)]
-    times = {
-        "cache_read": family.read_multiplier,
-        "cache_write": first[1],
-        **{f"cache_write_{ttl}": n for ttl, n in others},
-    }
-
-    def whole(usd: Usd) -> Usd:
-        return {**{name: usd["input"] * n for name, n in times.items() if n is not None}, **usd}
-
-    return replace(price, usd=whole(price.usd), tier=whole(price.tier) if price.tier else price.tier)
+    return tuple(row.completed(family) for row in rows), AS_LISTED, "package"
 
 
 def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:
     """Seconds that a cache entry lives which was written for the shorter time, and the USD per million tokens of a write
     for that and for the longer time. None where the model offers no choice, or no price is known."""
-    family = rules.model(call.model, call.platform or call.provider)
+    family = rules.model(call.model, call.served_by)
     found = prices_of(call, rules)
     if family is None or found is None or len(family.ttl_seconds) < 2:
         return None
-    (usd, *_), _ = found
-    short = usd.get("cache_write", usd["input"])
+    (rates, *_), _ = found
     least = next(iter(family.ttl_seconds.values()))[0]
-    return least, short, usd.get("cache_write_1h", short)
+    return least, rates.write, rates.write_1h
 
 
 # ---- the prices of the package genai-prices (the extra ``prices``): imported when a model is not in the table

@@ -6,11 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from otel_ctx.cost.prices import lifetimes, prices_of
-from otel_ctx.model import Lifetime, Reading, Savings
+from otel_ctx.cost.prices import MILLION, lifetimes, prices_of
+from otel_ctx.model import Lifetime, Reading, Savings, wasted_tokens
 from otel_ctx.rules import Rules
 
-_MILLION = 1_000_000
 _NOT_OURS = ("provider_side_miss", "unknown")  # nobody knows what would help
 _OF_TIME = ("ttl_expired", "ttl_lost")
 _OF_MARKERS = ("no_cache_control", "missing_tail_breakpoint", "frozen_breakpoint", "breakpoint_before_change")
@@ -18,9 +17,9 @@ _OF_MARKERS = ("no_cache_control", "missing_tail_breakpoint", "frozen_breakpoint
 
 def savings_of(readings: Sequence[Reading], rules: Rules, overpaid: float = 0.0) -> Savings | None:
     """``readings``: of one conversation; ``overpaid``: USD for lifetimes in vain. None where no call has a price, or
-    nothing can be said of the cache."""
+    what the cache gave is not known of any."""
     priced = [r for r in readings if r.cost is not None]
-    if all(r.access is None for r in priced):
+    if all(r.access is None for r in priced) or (wasted_tokens(readings) is None and not overpaid):
         return None
     spent = math.fsum(r.cost.usd for r in priced if r.cost is not None)
     choices: tuple[Lifetime, ...] = ("as_it_is",)
@@ -47,7 +46,7 @@ def _kept(r: Reading, rules: Rules, lifetime: Lifetime) -> int:
     if lifetime == "as_it_is":
         longest = 0.0
     elif lifetime == "longer":
-        family = rules.model(r.call.model, r.call.platform or r.call.provider)
+        family = rules.model(r.call.model, r.call.served_by)
         longest = (
             max((least for least, _ in family.ttl_seconds.values()), default=0) if family is not None else 0
         )
@@ -66,21 +65,20 @@ def _saved(r: Reading, rules: Rules, lifetime: Lifetime, marked: bool) -> float:
     found = prices_of(r.call, rules)
     if found is None:
         return 0.0
-    (usd, *_), _ = found
-    plain = usd["input"]
-    cheap, dear = usd.get("cache_read", plain), usd.get("cache_write", plain)
+    (rates, *_), _ = found
+    dear = rates.write
     terms = lifetimes(r.call, rules)
     if lifetime == "longer" and terms is not None:
         dear = terms[2]
     total, read, write = usage.input or 0, usage.cache_read or 0, usage.cache_write or 0
     parts = r.cost.parts
     if write and lifetime != "longer":
-        dear = parts["cache_write"] * _MILLION / write  # by the lifetimes that were asked for
+        dear = parts["cache_write"] * MILLION / write  # by the lifetimes that were asked for
     best_read = min(total, read + kept)
     writes = access.optimal is not None and access.optimal.write > 0
     rest = total - best_read
     written = rest if writes and (marked or kept) else min(write, rest)
-    cost = best_read * cheap + written * dear + (rest - written) * plain
+    cost = best_read * rates.read + written * dear + (rest - written) * rates.fresh
     if lifetime == "kept_alive" and terms is not None and access.gap_seconds:
-        cost += math.floor(access.gap_seconds / terms[0]) * access.expected * cheap
-    return parts["input_uncached"] + parts["cache_read"] + parts["cache_write"] - cost / _MILLION
+        cost += math.floor(access.gap_seconds / terms[0]) * access.expected * rates.read
+    return parts["input_uncached"] + parts["cache_read"] + parts["cache_write"] - cost / MILLION

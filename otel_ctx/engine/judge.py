@@ -229,7 +229,8 @@ class Judge:
             self._texts.get,
             conflicts,
             thread.context,
-            rule=self._rules.model(call.model, call.platform or call.provider),
+            self._rules,
+            rule=self._rules.model(call.model, call.served_by),
             compactions=thread.compactions,
         )
 

@@ -150,7 +150,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "hour": marking.longer,
         "end": marking.end,
         "top": _top(step, marking),
-        "routing": "" if step.engine in _UNROUTED else _ROUTING,
+        "routing": _routing(step),
     }
     return Finding(
         kind=_NAMES.get(cause, cause),
@@ -163,9 +163,6 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         evidence=access.sure,
     )
 
-
-_RETENTION = {("auto_rounded_prefix", "24h"): 'prompt_cache_retention "24h"'}
-"""How lifetimes are asked for where none is asked for at a marker."""
 
 _IN_FRONT = (
     "Set the breakpoint on the last block that will be sent again unchanged, in front of what changes."
@@ -181,8 +178,15 @@ _MARKED = (
 """Causes that are mended at the markers."""
 
 
-_ROUTING = " A stable prompt_cache_key helps where the provider has one."
-_UNROUTED = ("breakpoint",)  # whose requests have no such key
+_KEY = "prompt_cache_key"  # the usual name, where no rule has another
+
+
+def _routing(step: Step) -> str:
+    """What keeps requests at one server, with a blank in front; empty where nothing of a request does."""
+    names = step.rule.get("routing") if step.rule is not None else None
+    if names == ():
+        return ""
+    return f" A stable {' or '.join(names or (_KEY,))} helps where the provider has one."
 
 
 def _longer(step: Step, access: Access) -> str:
@@ -190,10 +194,11 @@ def _longer(step: Step, access: Access) -> str:
     lifetimes = _lifetimes(step)
     if not lifetimes:
         return "Where such pauses are usual, ask for a longer lifetime if the provider offers one. "
+    asked_by = (step.rule.get("ttl_asked_by") if step.rule is not None else None) or {}
     had, gap = access.ttl_seconds or 0, access.gap_seconds or 0
     for name, (least, most) in lifetimes.items():
         at_marker = marking_of(step.call).longer if (step.engine, name) == ("breakpoint", "1h") else None
-        how = at_marker or _RETENTION.get((step.engine, name))
+        how = at_marker or asked_by.get(name)
         if how and least > had and gap < (most or least):
             return f"Where such pauses are usual, ask for the longer lifetime ({how}). "
     return "No lifetime that is offered bridges such a pause. "

@@ -49,7 +49,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 def marking_of(call: Call) -> Marking:
     """That of the library that told of ``call``."""
     scope = call.scope if call.record == "span" else call.dialect
-    return _marking(scope, call.service, call.platform or call.provider)
+    return _marking(scope, call.service, call.served_by)
 
 
 @lru_cache(maxsize=256)

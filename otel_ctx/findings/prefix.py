@@ -73,7 +73,8 @@ def evicted_content(step: Step) -> Iterator[Finding]:
         severity="info",
         title="Content that had been sent was left out",
         detail=f"What stood at {_old_path(at)} in the request before is gone.",
-        fix=(
+        fix=marking_of(step.call).own
+        or (
             "Each cut makes the provider read all that follows it anew: cut seldom and much at once, and from the end of "
             f"the prompt where that can be. {_behind(step)}"
         ),
@@ -234,20 +235,16 @@ def _advice(at: Break) -> str:
     )
 
 
-_BREAKPOINTS = ("anthropic", "bedrock", "aws", "claude-platform-aws")
-
-
 def _behind(step: Step) -> str:
     """What a change costs with this provider, and where changing text may stand."""
-    provider, platform = step.call.provider.lower(), step.call.platform.lower()
-    # what serves the model says it, not whose platform it is: Claude on Vertex AI
-    by_rule = step.engine == "breakpoint"
-    if not step.engine:
-        by_rule = provider in _BREAKPOINTS or platform in _BREAKPOINTS
-    if by_rule and "bedrock" in (provider, platform):
-        return "Whatever changes must stand behind the last cachePoint: all that follows it is billed again."
-    if by_rule:
-        return "Whatever changes must stand behind the last cache_control breakpoint: all after it is billed again."
-    if provider:
+    call, rules = step.call, step.rules
+    if step.rule is None:
+        marker = rules.marker(call.platform) or rules.marker(call.provider)
+    else:  # what serves the model says it, not whose platform it is: Claude on Vertex AI
+        marker = rules.marker(step.rule.provider) or "marker" if step.engine == "breakpoint" else ""
+    if marker:
+        rest = "all that follows it" if marker == "cachePoint" else "all after it"
+        return f"Whatever changes must stand behind the last {marker}: {rest} is billed again."
+    if call.provider:
         return "This provider caches the longest unchanged beginning by itself: all after a change is billed again."
     return "Prompt caches hold an unchanged beginning only: all that follows a change is billed again."

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from otel_ctx.frozen import frozen
 from otel_ctx.model import Break, Call, Context, Finding, NotChecked, Reading, Segment
-from otel_ctx.rules import Family
+from otel_ctx.rules import Family, Rules, load
 
 
 @frozen(frozen=True, slots=True, eq=False)
@@ -17,8 +17,8 @@ class Step:
     have kept (None after a hand-off, or where there was none); ``breaks`` are the conversation's earlier breaks, oldest
     first; ``text`` gives a segment's text by its digest while it is kept; ``sum_conflicts`` are the contradictions between
     the call's numbers and the sums that agent spans above it write; ``before`` is how full the window was when that was
-    last known; ``rule`` is the cache's, where one is known; ``compactions`` are the turns of the conversation at which its
-    history was replaced before."""
+    last known; ``rules`` are those of the analysis, ``rule`` is the cache's, where one is known; ``compactions`` are the
+    turns of the conversation at which its history was replaced before."""
 
     reading: Reading
     previous: Call | None
@@ -27,6 +27,7 @@ class Step:
     text: Callable[[str], str | None]
     sum_conflicts: Sequence[str] = field(default=())
     before: Context | None = None
+    rules: Rules = field(default_factory=load)
     rule: Family | None = None
     compactions: Sequence[int] = ()
 

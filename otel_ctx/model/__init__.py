@@ -31,6 +31,7 @@ from otel_ctx.model.reading import (
     Said,
     Savings,
     Tokens,
+    wasted_tokens,
 )
 from otel_ctx.model.records import Cut, Event, Link, LogRecord, Span
 from otel_ctx.model.telling import Diagnosis, Part, Raw, Stored, Telling, Unseen, UsageClaim
@@ -109,4 +110,5 @@ __all__ = [
     "grown",
     "replaced",
     "told_otherwise",
+    "wasted_tokens",
 ]

@@ -84,6 +84,11 @@ class Call:
     in_pieces: bool = False  # as in ``Telling``: the same tools may be told otherwise
     guess: tuple[str, ...] = ()  # the evidence of a reading that no dialect vouches for, as in ``Telling``
 
+    @property
+    def served_by(self) -> str:
+        """Whose rules and prices hold: the platform's, else the provider's; "" not known."""
+        return self.platform or self.provider
+
 
 def told_otherwise(old: Call, new: Call) -> bool:
     """Do two libraries tell of the same tools, each in its own way? What differs then may be the telling."""

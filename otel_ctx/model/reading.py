@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -131,8 +131,9 @@ class Savings:
     lifetime: Lifetime
 
     @property
-    def share(self) -> float:
-        return self.usd / self.spent if self.usd and self.spent else 0.0
+    def share(self) -> float | None:
+        """``usd`` of ``spent``; None where either is not known."""
+        return self.usd / self.spent if self.usd is not None and self.spent else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,14 @@ class Reading(NamedTuple):
         """Nothing that was recorded says what the call goes on from: it need not be the first of anything."""
         cut = bool(self.call.completeness.lost & {"messages", "head"})
         return self.previous is None and (cut or not self.seen)
+
+
+def wasted_tokens(readings: Sequence[Reading]) -> int | None:
+    """Tokens billed again; None where what the cache gave is not known of any call that could lose something: one that
+    goes on from another, where there is one."""
+    total = sum(r.wasted for r in readings if r.judged)
+    following = [r for r in readings if r.previous is not None] or readings
+    return total if total or any(r.judged for r in following) else None
 
 
 @frozen(frozen=True, slots=True, eq=False)

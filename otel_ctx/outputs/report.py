@@ -359,7 +359,8 @@ def conversation_of(c: Conversation) -> dict[str, Any]:
 def _savings(s: Savings | None) -> dict[str, Any] | None:
     if s is None:
         return None
-    return {"tokens": s.tokens, "usd": rounded_usd(s.usd), "share": round(s.share, 4), "lifetime": s.lifetime}
+    share = round(s.share, 4) if s.share is not None else None
+    return {"tokens": s.tokens, "usd": rounded_usd(s.usd), "share": share, "lifetime": s.lifetime}
 
 
 def finding_of(f: Finding, include_text: bool) -> dict[str, Any]:

@@ -54,6 +54,10 @@ def _is_bool(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def _are_words(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_text(v) for v in value.values())
+
+
 def _is_numbers(value: Any) -> bool:
     return isinstance(value, dict) and all(_is_number(v) for v in value.values())
 
@@ -96,15 +100,16 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "max_breakpoints": _is_count, "automatic_breakpoint": _is_bool, "implicit_breakpoint": _is_text,
     "markers_not_on": _is_texts, "lookback_positions": _is_count, "lookback_runs_collapse": _is_texts,
     "serialization_order": _is_texts, "ttl_seconds": _is_ttls, "ttl_clock": _is_text, "ttl_refresh_on_read": _is_bool,
-    "ttl_order": _is_text, "entry_available": _is_text, "write_multiplier": _is_numbers,
+    "ttl_asked_by": _are_words, "ttl_order": _is_text, "entry_available": _is_text, "write_multiplier": _is_numbers,
     "read_multiplier": _is_number, "below_minimum": _is_text, "prior_thinking_kept": _is_bool,
     "storage_usd_per_mtok_hour": _is_numbers, "long_context": _is_numbers, "tool_prompt_tokens": _is_pair,
-    "in_prefix": _is_texts, "routing": _is_text, "requires": _is_text, "hash": _is_text,
+    "in_prefix": _is_texts, "routing": _is_texts, "requires": _is_text, "hash": _is_text,
     "usage_input_includes_cache": _is_bool,
 }  # fmt: skip
 _WANTED: Mapping[Callable[[Any], bool], str] = {
     _is_count: "a whole number, 0 or more", _is_number: "a number, 0 or more", _is_text: "a text",
     _is_texts: "a list of texts", _is_bool: "true or false", _is_numbers: "a table of numbers, 0 or more",
+    _are_words: "a table of texts",
     _is_pair: "two whole numbers, the smaller first", _is_ttls: "a table of seconds: whole numbers, or pairs of them",
     _is_date: "YYYY, YYYY-MM or YYYY-MM-DD", _is_day: "YYYY-MM-DD", _are_hours: 'a list of "HH:MM-HH:MM", in UTC',
 }  # fmt: skip
@@ -272,8 +277,13 @@ def read_family(read: Reader, groups: Mapping[str, Group]) -> Family:
 
 def read_platform(read: Reader) -> Platform:
     read.only(*_ROW_FIELDS, "provider", "names", "makes", "spoken", "serves", "otherwise", "passes", "isolation",
-              "encoding")  # fmt: skip
-    own_id, isolation = read.row_id(), read.row.get("isolation")
+              "marker", "encoding")  # fmt: skip
+    own_id = read.row_id()
+
+    def said(field: str) -> Value | None:
+        raw = read.row.get(field)
+        return None if raw is None else read.value(field, raw, _is_text)
+
     return Platform(
         id=own_id,
         provider=read.text("provider", own_id),
@@ -283,7 +293,8 @@ def read_platform(read: Reader) -> Platform:
         serves=read.texts("serves"),
         otherwise=read.text("otherwise", ""),
         passes=read.flag("passes"),
-        isolation=None if isolation is None else read.value("isolation", isolation, _is_text),
+        isolation=said("isolation"),
+        marker=said("marker"),
         encoding=read.one_of("encoding", ENCODINGS, ""),
     )
 

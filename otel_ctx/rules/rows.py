@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache
-from typing import Any, Literal, cast, get_args
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 RuleStatus = Literal["documented", "inferred", "unknown"]
 Engine = Literal[
@@ -165,6 +165,7 @@ class Platform:
     otherwise: str
     passes: bool
     isolation: Value | None
+    marker: Value | None
     encoding: Encoding
 
 
@@ -176,7 +177,40 @@ class Window:
     tokens: Value
 
 
-@dataclass(frozen=True, slots=True)
+class Rates(NamedTuple):
+    """USD per million tokens. A class of the cache without a price (``unpriced``) costs what fresh input does; a write for
+    longer, what a usual one does. ``least`` and ``most``: of a token that was not read, be it written or not."""
+
+    fresh: float
+    read: float
+    write: float
+    write_1h: float
+    output: float
+    least: float
+    most: float
+    unpriced: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, usd: Mapping[str, float]) -> Rates:
+        fresh = usd["input"]
+        write = usd.get("cache_write", fresh)
+        unread = [fresh, *(usd[name] for name in usd if name.startswith("cache_write"))]
+        return cls(
+            fresh,
+            usd.get("cache_read", fresh),
+            write,
+            usd.get("cache_write_1h", write),
+            usd.get("output", 0.0),
+            min(unread),
+            max(unread),
+            tuple(name for name in CACHE_COUNTS if name not in usd),
+        )
+
+    def times(self, n: float) -> Rates:
+        return Rates._make((*(usd * n for usd in self[:-1]), self.unpriced))
+
+
+@dataclass(frozen=True)
 class Price:
     """USD per million tokens by class of token (``PRICED``); ``tier`` holds for a whole request of more than ``above``
     input tokens. ``since``: the first day (UTC) it holds on, "" as far back as the model was sold; ``hours``: of the day, in
@@ -198,8 +232,37 @@ class Price:
     some_days: bool = False
     elsewhere: bool = False
 
-    def at(self, tokens: int) -> Mapping[str, float]:
-        return self.tier if self.above is not None and tokens > self.above else self.usd
+    @cached_property
+    def _usual(self) -> Rates:
+        return Rates.of(self.usd)
+
+    @cached_property
+    def _long(self) -> Rates:
+        return Rates.of(self.tier)
+
+    def is_long(self, tokens: int) -> bool:
+        return self.above is not None and tokens > self.above
+
+    def at(self, tokens: int) -> Rates:
+        """Those of a request with so many input tokens."""
+        return self._long if self.is_long(tokens) else self._usual
+
+    def completed(self, family: Family | None) -> Price:
+        """With the classes that have no price of their own: the input's, times what the rule of the cache says. Writes for
+        another than the usual time are classes, too."""
+        if family is None:
+            return self
+        first, *others = family.write_multiplier.items() or [("", None)]
+        times = {
+            "cache_read": family.read_multiplier,
+            "cache_write": first[1],
+            **{f"cache_write_{ttl}": n for ttl, n in others},
+        }
+
+        def whole(usd: Mapping[str, float]) -> Mapping[str, float]:
+            return {**{name: usd["input"] * n for name, n in times.items() if n is not None}, **usd}
+
+        return replace(self, usd=whole(self.usd), tier=whole(self.tier) if self.tier else self.tier)
 
     def holds(self, minute: int) -> bool:
         """Whether at that minute since 1970, on a day when it has begun."""
@@ -244,6 +307,10 @@ def in_force(rows: tuple[Price, ...], start_unix_nano: int) -> tuple[Price, ...]
     return held if held and held[0].some_days else held[:1]
 
 
+AS_LISTED = (1.0,)
+"""What a list price is multiplied with where nothing is taken on top of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surcharge:
     """What a platform takes for a request that stays in one region or geography, as a multiple of the price of one that is
@@ -269,10 +336,12 @@ class ServiceTier:
     classes: tuple[str, ...]
     short: bool
 
-    def of(self, price: Price, tokens: int) -> Mapping[str, float] | None:
-        if self.short and price.above is not None and tokens > price.above:
+    def of(self, price: Price, tokens: int) -> Rates | None:
+        long = price.is_long(tokens)
+        if self.short and long:
             return None
-        return {n: usd * self.times for n, usd in price.at(tokens).items() if n.startswith(self.classes)}
+        usd = price.tier if long else price.usd
+        return Rates.of({name: usd[name] * self.times for name in usd if name.startswith(self.classes)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from otel_ctx.rules.reading import (
     read_window,
 )
 from otel_ctx.rules.rows import (
+    AS_LISTED,
     Encoding,
     EncodingRow,
     Family,
@@ -86,6 +87,7 @@ class Rules:
         self._window = lru_cache(maxsize=512)(self._find_window)
         self._encoding = lru_cache(maxsize=512)(self._find_encoding)
         self._prices = lru_cache(maxsize=512)(self._find_prices)
+        self._charged = lru_cache(maxsize=512)(self._find_charged)
 
     def rows(self, table: str) -> Any:
         """A table as TOML has it: rows by id for "group" and "sources", else a list of rows."""
@@ -222,6 +224,10 @@ class Rules:
         """As ``on_day``: the prices of a day. Empty: none is known."""
         return on_day(self._prices(model, platform), day, self.as_of)
 
+    def charged_on(self, model: str, platform: str, day: str) -> tuple[tuple[Price, ...], tuple[float, ...]]:
+        """A day's prices with all classes, and what they are multiplied with where the model was served."""
+        return self._charged(model, platform, day)
+
     def surcharge(self, price: Price, model: str, platform: str) -> tuple[float, ...]:
         """What that list price is multiplied with where the model was served; more than one where that is not said. What a
         user's own row says is what it costs."""
@@ -231,8 +237,8 @@ class Rules:
                 if self._is_own(price):
                     break
                 endpoint = endpoint_of(model)
-                return (row.times,) if endpoint == "regional" else (1.0,) if endpoint else (1.0, row.times)
-        return (1.0,)
+                return (row.times,) if endpoint == "regional" else AS_LISTED if endpoint else (1.0, row.times)
+        return AS_LISTED
 
     def service_tier(self, name: str, provider: str, model: str) -> ServiceTier | None:
         """What a request in the tier ``name`` costs at ``provider``; ``model`` is normalised. None: not known."""
@@ -269,6 +275,11 @@ class Rules:
         found = self._platform(platform, "")
         return found.isolation if found else None
 
+    def marker(self, platform: str) -> str:
+        """What marks a prefix for the cache in requests to a platform, whatever the model; "" if that hangs on the model."""
+        found = self._platform(platform, "")
+        return str(found.marker.value) if found and found.marker else ""
+
     def invalidated_by(self, change: str) -> Invalidation | None:
         """What of an explicitly marked prefix a change leaves."""
         return next((row for row in self.invalidations if change in row.changes), None)
@@ -293,6 +304,15 @@ class Rules:
                         own = served is None or at is served
                         return found if own else tuple(replace(price, elsewhere=True) for price in found)
         return ()
+
+    def _find_charged(
+        self, model: str, platform: str, day: str
+    ) -> tuple[tuple[Price, ...], tuple[float, ...]]:
+        rows = self.prices_on(model, platform, day)
+        if not rows:
+            return (), AS_LISTED
+        family = self.model(model, platform)
+        return tuple(row.completed(family) for row in rows), self.surcharge(rows[0], model, platform)
 
     def _find_window(self, model: str) -> Value | None:
         model = self.known(model)

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from otel_ctx.model import KINDS, Analysis, Conversation, Reading, Segment
+from otel_ctx.model import KINDS, Analysis, Conversation, Reading, Segment, wasted_tokens
 from otel_ctx.outputs.report import Inputs, TextOf, build, segment
 from otel_ctx.outputs.views.composition import Memo, Tile, composition
 from otel_ctx.outputs.views.depth import Depth, depth
 from otel_ctx.outputs.views.names import held_back, name_of
 from otel_ctx.outputs.views.prefix_map import STATES, Row, prefix_map
-from otel_ctx.outputs.views.summary import wasted
 from otel_ctx.outputs.views.tools import tools
 from otel_ctx.outputs.views.weight import by_weight
 
@@ -126,7 +125,7 @@ def _services(analysis: Analysis) -> list[dict[str, Any]]:
             "calls": len(own),
             "errors": sum(r.call.status == "error" for r in own),
             "input": sum(inputs) if inputs else None,
-            "wasted": wasted(own),
+            "wasted": wasted_tokens(own),
             "usd": round(sum(costs), 8) if costs else None,
             "fullest": max((r.context.utilization for r in own if r.context.utilization is not None), default=None),
         })  # fmt: skip
@@ -148,7 +147,7 @@ def _summary(
         "parent": numbers.get(c.parent or ""),
         "calls": _numbered(c.calls, numbers),
         "errors": sum(r.call.status == "error" for r in own),
-        "wasted": wasted(own),
+        "wasted": wasted_tokens(own),
         "usd": round(sum(c.usd for c in costs), 8) if costs else None,
         "usd_low": round(sum(c.low for c in costs), 8) if costs else None,
         "usd_high": round(sum(c.high for c in costs), 8) if costs else None,

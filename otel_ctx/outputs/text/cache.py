@@ -46,13 +46,10 @@ def cache(view: View) -> Iterator[Line]:
     named = [f"{outcomes[o]:,} {_named(o, sized)}" for o in _OUTCOMES if outcomes[o] and o != "not_reported"]
     yield from facts([*named, *_silent(sized)], view.width, _INDENT)
     if dark:
-        told = sum(r.call.usage.cache_read or 0 for r in dark)
+        read_by = [r.call.usage.cache_read for r in dark if r.call.usage.cache_read is not None]
+        told = (f"{number(sum(read_by))} tokens read",) if read_by else ()
         why = "what came before was not recorded"
-        yield from facts(
-            (f"{many(len(dark), 'call')} not checked", why, f"{number(told)} tokens read"),
-            view.width,
-            _INDENT,
-        )
+        yield from facts((f"{many(len(dark), 'call')} not checked", why, *told), view.width, _INDENT)
     reported = [r for r in readings if r.access is not None and r.access.reported is not None]
     read = sum(r.access.reported.read for r in reported if r.access is not None and r.access.reported)
     best = sum(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from otel_ctx.model import Reading
+from otel_ctx.model import Reading, wasted_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def summary(label: str, readings: Sequence[Reading]) -> Summary:
         cache_write=_sum(r.call.usage.cache_write for r in readings),
         output=_sum(r.call.usage.output for r in readings),
         hit_ratio=sum(u.cache_read or 0 for u in told) / sum(u.input or 0 for u in told) if told else None,
-        wasted=wasted(readings),
+        wasted=wasted_tokens(readings),
         usd=sum(c.usd for c in priced) if priced else None,
         usd_low=sum(c.low for c in priced) if priced else None,
         usd_high=sum(c.high for c in priced) if priced else None,
@@ -68,14 +68,6 @@ def summary(label: str, readings: Sequence[Reading]) -> Summary:
 def only_predicted(readings: Iterable[Reading]) -> bool:
     """Whether what these calls lost stands by the rules alone: no provider told what the cache gave."""
     return all(r.access is not None and r.access.simulated for r in readings)
-
-
-def wasted(readings: Sequence[Reading]) -> int | None:
-    """Tokens billed again; None where what the cache gave is not known of any call that could lose something: one that
-    goes on from another, where there is one."""
-    total = _sum(r.wasted if r.judged else None for r in readings)
-    following = [r for r in readings if r.previous is not None] or readings
-    return total if total or any(r.judged for r in following) else None
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

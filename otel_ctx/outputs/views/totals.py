@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from otel_ctx.model import Conversation, Reading
-from otel_ctx.outputs.views.summary import wasted
+from otel_ctx.model import Conversation, Reading, wasted_tokens
 
 
 def totals(readings: Sequence[Reading], conversations: Sequence[Conversation]) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
     known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
     return {
         "tokens": sum(c["tokens"] for c in by_cause.values())
-        if wasted(readings) is not None or not readings
+        if wasted_tokens(readings) is not None or not readings
         else None,
         "usd": rounded_usd(math.fsum(known)) if known else None,
         "by_cause": dict(sorted(by_cause.items(), key=lambda item: (-item[1]["tokens"], item[0]))),
@@ -82,7 +81,7 @@ def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | No
     return {
         "tokens": sum(s.tokens for s in known),
         "usd": rounded_usd(usd),
-        "share": round(usd / spent, 4) if usd and spent else 0.0,
+        "share": round(usd / spent, 4) if usd is not None and spent else None,
         "sessions": sessions,
         "usd_per_session": rounded_usd(each),
         "usd_per_1000_sessions": rounded_usd(1000 * each) if each is not None else None,
