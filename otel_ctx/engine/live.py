@@ -259,7 +259,7 @@ class LiveEngine:
     def _complete(self, call: Call) -> bool:
         """Is nothing known to be missing? Its parent has arrived; a call whose content was not seen waits for log records,
         one without an end for the end of its stream."""
-        if _unseen(call) and "redacted" not in call.completeness.reasons:
+        if not call.completeness.text_seen and "redacted" not in call.completeness.reasons:
             return False
         if call.status == "ok" and call.usage.input is None and call.usage.output is None:
             return False
@@ -373,13 +373,9 @@ def _ref(told: Told) -> str:
     return told.id if told.telling.span_id else ":".join(own_key(told))
 
 
-def _unseen(call: Call) -> bool:
-    return call.completeness.status in ("usage_only", "none")
-
-
 def _seen(call: Call) -> int:
     """How much of what places a call and the calls after it: content, usage, agent."""
-    return (not _unseen(call)) + (call.usage.input is not None) + bool(call.agent)
+    return call.completeness.text_seen + (call.usage.input is not None) + bool(call.agent)
 
 
 def _own(call: Call) -> list[str]:

@@ -185,8 +185,7 @@ class Reading(NamedTuple):
 
     @property
     def seen(self) -> bool:
-        """Is any of the prompt's text here? Without it nothing can be said of what changed."""
-        return self.call.completeness.status not in ("usage_only", "none")
+        return self.call.completeness.text_seen
 
     @property
     def judged(self) -> bool:
