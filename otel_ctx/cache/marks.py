@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.cache.path import Path
-from otel_ctx.model import Break, Call, Usage
+from otel_ctx.model import MODEL_KINDS, Break, Call, Usage
 
 _BEHIND, _SHARE = 128, 0.02  # of the prompt, what may stand behind a marker at its end
 
@@ -84,4 +84,4 @@ def marked_once(old: Call | None, call: Call, at: Break, marker: int | None, com
         return False
     tail = old.prompt.since(at.index)
     again = {s.digest for s in call.prompt.since(at.index)}
-    return not any(s.kind in ("assistant", "tool_call", "thinking") or s.digest in again for s in tail)
+    return not any(s.kind in MODEL_KINDS or s.digest in again for s in tail)

@@ -38,6 +38,7 @@ from otel_ctx.model.telling import Diagnosis, Part, Raw, Stored, Telling, Unseen
 from otel_ctx.model.values import (
     KINDS,
     METHODS,
+    MODEL_KINDS,
     SEVERITIES,
     Band,
     Evidence,
@@ -57,6 +58,7 @@ __all__ = [
     "KINDS",
     "KIND_INDEX",
     "METHODS",
+    "MODEL_KINDS",
     "NO_SECTION",
     "SEVERITIES",
     "ZERO",

@@ -11,6 +11,9 @@ KINDS: tuple[Kind, ...] = (
     "tools", "system", "user", "assistant", "tool_call", "tool_result", "image", "file", "thinking",
 )  # fmt: skip
 
+MODEL_KINDS: tuple[Kind, ...] = ("assistant", "tool_call", "thinking")
+"""What the model itself wrote."""
+
 Status = Literal["full", "partial", "usage_only", "none"]
 Reason = Literal[
     "attributes_dropped", "value_cut", "message_cut", "redacted", "not_captured", "logs_missing",
