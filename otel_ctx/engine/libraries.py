@@ -20,7 +20,7 @@ GIVES = (
     "messages", "system prompt", "tool definitions", "answers", "input tokens", "output tokens", "cached tokens",
     "response ids", "conversation ids",
 )  # fmt: skip
-"""What a library may give, in the order of reports."""
+"""What a library may give, in the order of reports, and of the values in ``_given``."""
 
 _NOT_CACHED = "Cached tokens are not recorded"
 _NO_CALLS = "Single calls are not recorded"
@@ -129,7 +129,7 @@ def _library(key: _Key, share: _Share, rules: Rules, *, no_calls: bool) -> Libra
 
 def _given(t: Told, usage: Usage) -> tuple[str, ...]:
     messages, said = t.messages, t.telling
-    held = (
+    held = (  # in the order of ``GIVES``
         messages.length > messages.unmeasured,
         _seen(t.system) or messages.tokens_by_kind[_SYSTEM],
         _seen(t.tools),

@@ -117,6 +117,7 @@ class Telling(NamedTuple):
     stateless: bool = False  # the API that was called keeps no history: each request holds all of it
     parameters: tuple[tuple[str, str], ...] = ()  # settings that are part of a cached prefix: (name, digest)
     diagnosis: Diagnosis | None = None
+    # the content: these four stand side by side, ``without_content`` cuts them out as one
     tools: Raw | None = None
     system: Raw | None = None
     messages: Raw | None = None
