@@ -7,7 +7,8 @@ from struct import Struct, error
 
 import xxhash
 
-SECOND = 1_000_000_000
+from otel_ctx.model import SECOND
+
 _MOST = 174_762  # two generations that each fill a dict
 _PACKED = Struct("<QQQqq")
 _MAX = 2**64 - 1  # the latest time that OTLP can tell; a sender may claim any

@@ -30,5 +30,8 @@ Record = Literal["span", "request", "transcript"]
 """What tells of a call: a span (or its log records), a line of a log of requests, a coding agent's transcript."""
 Outcome = Literal["hit", "partial", "miss", "cold", "ineligible", "not_reported"]
 
+SECOND = 1_000_000_000
+"""In the nanoseconds of spans."""
+
 METHODS: tuple[Method, ...] = ("exact", "calibrated", "estimated", "unmeasured")
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
