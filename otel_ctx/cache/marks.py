@@ -56,9 +56,8 @@ def marks_of(
     if visible and path is not None:
         usual = next(iter(mech.lifetimes), None)
         places = tuple((i + 1, usual if m == "default" else m) for i, m in visible[-mech.most_marks :])
-        if place > places[-1][0] and total - end <= max(
-            _BEHIND, _SHARE * total
-        ):  # the automatic one, at the end
+        # the automatic one, at the end
+        if place > places[-1][0] and total - end <= max(_BEHIND, _SHARE * total):
             places += ((place, _lifetime(usage, lifetime_before)),)
         # nothing was written: too short, by the provider's count
         refused = usage.cache_read == 0 and usage.cache_write == 0 and not usage.cache_implied

@@ -15,9 +15,8 @@ from otel_ctx.usage import agree
 
 CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
 SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
-_TRACE = re.compile(
-    "[0-9a-f]{32}"
-)  # as OpenTelemetry writes it: other tracers have others of the same request
+# as OpenTelemetry writes it: other tracers have others of the same request
+_TRACE = re.compile("[0-9a-f]{32}")
 _LOOKED_AT = 64  # spans with the same prompt or numbers
 
 

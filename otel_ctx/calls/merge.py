@@ -26,11 +26,8 @@ from otel_ctx.usage import settled
 
 _BEYOND = 10  # times its window: no model reads that much at once, whatever window was sold since
 _NEAR = 0.9  # of each other: either number of two is good enough
-_OF_THE_CACHE = (
-    "cache_read",
-    "cache_write",
-    "cache_write_1h",
-)  # parts of the input: of one that is not known, no share
+# parts of the input: of one that is not known, no share
+_OF_THE_CACHE = ("cache_read", "cache_write", "cache_write_1h")
 _OF_A_CALL = ("input", "output", "cache_read", "cache_write")
 
 

@@ -12,9 +12,8 @@ from otel_ctx.parts.texts import in_common, phrases_in_common
 Text = Callable[[str], str | None]
 """A segment's text by digest, None where it is not kept."""
 
-_SKEW_NS = (
-    20_000_000  # a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
-)
+# a call may start this long before the one it continues has ended (clocks of 1 ms, threads)
+_SKEW_NS = 20_000_000
 _ALIKE = 0.2  # system prompts that have less than this in common belong to different agents
 _COMMON = 24  # characters that any two have in common ("You are a helpful …"), half of a short one at most
 _PHRASES = 4  # that any two have in common, likewise

@@ -99,9 +99,8 @@ def _libraries(records: Sequence[_Record], calls: Iterable[Call], rules: Rules) 
             other = whose.get(f"{span.trace_id}:{span.span_id}", (span.scope, ""))
             if other != own:
                 shares[other].again += 1
-                if (
-                    call.scope and span.scope
-                ):  # a log or a transcript beside spans is no second instrumentation
+                # a log or a transcript beside spans is no second instrumentation
+                if call.scope and span.scope:
                     shares[other].others.add(call.scope)
                     shares[own].others.add(span.scope)
     nothing = not any(share.calls for share in shares.values())

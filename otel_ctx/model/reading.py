@@ -172,9 +172,8 @@ class Reading(NamedTuple):
     break_: Break | None
     findings: tuple[str, ...] = ()  # kinds
     access: Access | None = None  # None: nothing can be said of the cache
-    cause: str = (
-        ""  # what cost most of the ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
-    )
+    # what cost most of the ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
+    cause: str = ""
     wasted: int = 0
     losses: tuple[tuple[str, int], ...] = ()  # (cause, tokens): each lost token once
     evidence: Evidence = "unknown"
