@@ -49,7 +49,7 @@ def limit_of(call: Call, usage: int | None, rules: Rules, limits: Limits) -> tup
             return tokens, "setting"
     if call.limit:
         return call.limit, "attribute"
-    window = rules.window(call.model, call.platform)
+    window = rules.window(call.model)
     if window is None or not window.value:
         return None, ""
     if usage is not None and usage > window.value and call.status == "ok":

@@ -26,9 +26,8 @@ CORPUS = Path(__file__).parent / "corpus"
 CASES = tuple(sorted(p.parent.name for p in CORPUS.glob("*/requests.jsonl.gz")))
 
 USAGE = ("input", "cache_read", "cache_write", "output")
-_LONG = (
-    40  # characters from which a text is found inside another one; a shorter one may stand there by chance
-)
+# characters from which a text is found inside another one; a shorter one may stand there by chance
+_LONG = 40
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -184,7 +184,7 @@ def test_the_page_on_own_rules_holds_together() -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.S)
     rules = load(example)
     family, window, price = (
-        rules.model("our-qwen-32b", "vllm"), rules.window("our-qwen-32b", "vllm"), rules.price("gpt-4o"),
+        rules.model("our-qwen-32b", "vllm"), rules.window("our-qwen-32b"), rules.price("gpt-4o"),
     )  # fmt: skip
     assert (family and family.id) == "mine/qwen-on-vllm"
     assert (window and window.value) == 131_072

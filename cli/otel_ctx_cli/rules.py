@@ -103,7 +103,7 @@ def _known_of(rules: Rules, model: str, platform: str) -> _Known:
         model,
         rules.platform_of(platform, model),
         rules.model(model, platform),
-        rules.window(model, platform),
+        rules.window(model),
         prices,
         times,
     )

@@ -28,9 +28,8 @@ class Caches:
         self.supposed: Store = Store(  # entries of markers that no span shows
             _KEEP_SECONDS, behind.supposed if behind is not None else None
         )
-        self.unwritten: dict[
-            int, None
-        ] = {}  # places that a first call has read, of which no call is known to have written them
+        # places that a first call has read, of which no call is known to have written them
+        self.unwritten: dict[int, None] = {}
         self.mechanisms: dict[str, Mechanism] = {}
 
     def caught_up(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from otel_ctx.cache.mechanism import Mechanism
 from otel_ctx.cache.path import Path
-from otel_ctx.model import Break, Call, Usage
+from otel_ctx.model import MODEL_KINDS, Break, Call, Usage
 
 _BEHIND, _SHARE = 128, 0.02  # of the prompt, what may stand behind a marker at its end
 
@@ -56,9 +56,8 @@ def marks_of(
     if visible and path is not None:
         usual = next(iter(mech.lifetimes), None)
         places = tuple((i + 1, usual if m == "default" else m) for i, m in visible[-mech.most_marks :])
-        if place > places[-1][0] and total - end <= max(
-            _BEHIND, _SHARE * total
-        ):  # the automatic one, at the end
+        # the automatic one, at the end
+        if place > places[-1][0] and total - end <= max(_BEHIND, _SHARE * total):
             places += ((place, _lifetime(usage, lifetime_before)),)
         # nothing was written: too short, by the provider's count
         refused = usage.cache_read == 0 and usage.cache_write == 0 and not usage.cache_implied
@@ -84,4 +83,4 @@ def marked_once(old: Call | None, call: Call, at: Break, marker: int | None, com
         return False
     tail = old.prompt.since(at.index)
     again = {s.digest for s in call.prompt.since(at.index)}
-    return not any(s.kind in ("assistant", "tool_call", "thinking") or s.digest in again for s in tail)
+    return not any(s.kind in MODEL_KINDS or s.digest in again for s in tail)

@@ -256,9 +256,8 @@ class Path:
         for size in sizes:
             at += size
             self.ends.append(round(at))
-        if (
-            total is not None and rest <= 0 and counts and self.ends[-1]
-        ):  # what stood before was taken for too large
+        # what stood before was taken for too large
+        if total is not None and rest <= 0 and counts and self.ends[-1]:
             scale = total / self.ends[-1]
             self.ends = array("q", (round(end * scale) for end in self.ends))
         elif total is not None:

@@ -7,7 +7,8 @@ from struct import Struct, error
 
 import xxhash
 
-SECOND = 1_000_000_000
+from otel_ctx.model import SECOND
+
 _MOST = 174_762  # two generations that each fill a dict
 _PACKED = Struct("<QQQqq")
 _MAX = 2**64 - 1  # the latest time that OTLP can tell; a sender may claim any
@@ -87,9 +88,8 @@ class Store:
 
     def caught_up(self) -> None:
         """Forget what the store ``behind`` has got: all that started up to its last use."""
-        if (
-            self._behind is not None and len(self) > 2 * self._ahead + _FEW
-        ):  # each is looked at: not each time
+        # each is looked at: not each time
+        if self._behind is not None and len(self) > 2 * self._ahead + _FEW:
             latest = self._behind._latest
             self._new = {place: e for place, e in self._new.items() if _PACKED.unpack(e)[1] > latest}
             self._old = {place: e for place, e in self._old.items() if _PACKED.unpack(e)[1] > latest}

@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from otel_ctx.calls.told import Told
-from otel_ctx.model import Telling, Usage
+from otel_ctx.model import SECOND, Telling, Usage
 from otel_ctx.rules import normalise_model_id
 from otel_ctx.usage import agree
 
 CLOSE_NS = 5_000_000  # clocks of two instrumentations in one process
 SAME_ID_NS = 5_000_000_000  # a response id that comes back later than this is another response
-_SECOND_NS = 1_000_000_000  # many logs count in whole seconds
-_TRACE = re.compile(
-    "[0-9a-f]{32}"
-)  # as OpenTelemetry writes it: other tracers have others of the same request
+# as OpenTelemetry writes it: other tracers have others of the same request
+_TRACE = re.compile("[0-9a-f]{32}")
 _LOOKED_AT = 64  # spans with the same prompt or numbers
 
 
@@ -177,7 +175,8 @@ def _may_be_logged(logged: Told, span: Told, usage: Mapping[str, Usage]) -> bool
         return False
     if not a.start_unix_nano or apart(a, b) <= CLOSE_NS:
         return True
-    written_ns = _SECOND_NS if a.start_unix_nano % _SECOND_NS == 0 else CLOSE_NS
+    # many logs count in whole seconds
+    written_ns = SECOND if a.start_unix_nano % SECOND == 0 else CLOSE_NS
     return one_model(a, b) and apart(a, b) <= (SAME_ID_NS if told else written_ns)
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from otel_ctx.model import (
     KIND_INDEX,
+    MODEL_KINDS,
     Chain,
     Completeness,
     Prompt,
@@ -17,6 +18,7 @@ from otel_ctx.model import (
 from otel_ctx.tokens.unseen import AROUND_EACH, SHARE_OF_TOOLS
 
 _TOOL_CALL, _TOOL_RESULT = KIND_INDEX["tool_call"], KIND_INDEX["tool_result"]
+_OF_MODEL = tuple(KIND_INDEX[kind] for kind in MODEL_KINDS)
 _GAP_TOKENS, _GAP_A_MESSAGE = 16, 4  # framing: the smallest tool takes more than this leaves
 _FAR_TOKENS = 400
 _FAR_SHARE = 0.4  # of the reported input that no text accounts for, where counts are estimates
@@ -172,7 +174,8 @@ def _answers_unseen(chain: Chain) -> bool:
 
 def _carries_answers(chain: Chain) -> bool:
     """The prompt holds answers of the model: the application sends its history itself."""
-    return any(chain.tokens_by_kind[KIND_INDEX[k]] for k in ("assistant", "tool_call", "thinking"))
+    by_kind = chain.tokens_by_kind
+    return any(by_kind[k] for k in _OF_MODEL)
 
 
 def _ordered(reasons: set[Reason]) -> tuple[Reason, ...]:

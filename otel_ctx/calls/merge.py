@@ -26,11 +26,8 @@ from otel_ctx.usage import settled
 
 _BEYOND = 10  # times its window: no model reads that much at once, whatever window was sold since
 _NEAR = 0.9  # of each other: either number of two is good enough
-_OF_THE_CACHE = (
-    "cache_read",
-    "cache_write",
-    "cache_write_1h",
-)  # parts of the input: of one that is not known, no share
+# parts of the input: of one that is not known, no share
+_OF_THE_CACHE = ("cache_read", "cache_write", "cache_write_1h")
 _OF_A_CALL = ("input", "output", "cache_read", "cache_write")
 
 
@@ -47,7 +44,7 @@ def call_of(group: list[Told], usage: Mapping[str, Usage], rules: Rules, above: 
     provider = rules.provider_of(said.provider, model)
     platform = rules.platform_of(said.platform or said.provider, model)
     if best.telling.role == "call":
-        merged = _within(merged, model, platform, rules)
+        merged = _within(merged, model, rules)
     refs = [_ref(said, "primary")]
     if rest:
         refs += [_ref(t.telling, "duplicate") for t in rest]
@@ -239,9 +236,9 @@ def _agreed(merged: Usage, usages: list[Usage]) -> Usage:
     return replace(merged, **unknown)
 
 
-def _within(usage: Usage, model: str, platform: str, rules: Rules) -> Usage:
+def _within(usage: Usage, model: str, rules: Rules) -> Usage:
     """Without the counts that are more than this model could read or write in one call: they are told, and not known."""
-    window = rules.window(model, platform)
+    window = rules.window(model)
     if window is None or not window.value:
         return usage
     most = _BEYOND * window.value

@@ -77,7 +77,7 @@ class Threads:
         if named is not None:
             return named, continues_or_forks(named, call, self._text)
         chain, lost = call.prompt.messages, call.completeness.lost
-        unseen = not chain.length or call.completeness.status in ("usage_only", "none")
+        unseen = not chain.length or not call.completeness.text_seen
         if unseen or "messages" in lost:  # histories that were cut may be equal by the cut alone
             known = by_group(memory, call)
             if known is not None:

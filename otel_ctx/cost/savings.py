@@ -19,19 +19,20 @@ def savings_of(readings: Sequence[Reading], rules: Rules, overpaid: float = 0.0)
     """``readings``: of one conversation; ``overpaid``: USD for lifetimes in vain. None where no call has a price, or
     what the cache gave is not known of any."""
     priced = [r for r in readings if r.cost is not None]
-    if all(r.access is None for r in priced) or (wasted_tokens(readings) is None and not overpaid):
+    if wasted_tokens(priced) is None and not (priced and overpaid):
         return None
     spent = math.fsum(r.cost.usd for r in priced if r.cost is not None)
     choices: tuple[Lifetime, ...] = ("as_it_is",)
-    if any(cause in _OF_TIME for r in priced for cause, _ in r.losses):
+    lost = [r for r in readings if r.losses]
+    causes = {cause for r in lost if r.cost is not None for cause, _ in r.losses}
+    if not causes.isdisjoint(_OF_TIME):
         choices += ("longer", "kept_alive")
-    marked = any(cause in _OF_MARKERS for r in priced for cause, _ in r.losses)
+    marked = not causes.isdisjoint(_OF_MARKERS)
     saved = {c: sum(_saved(r, rules, c, marked) for r in priced) for c in choices}
     best = max(choices, key=lambda c: (saved[c], c == "as_it_is"))
-    lost = [r for r in readings if r.losses]
     known = not lost or overpaid > 0 or any(r.cost is not None for r in lost)
     return Savings(
-        tokens=sum(_kept(r, rules, best) for r in readings),
+        tokens=sum(_kept(r, rules, best) for r in lost),
         usd=min(spent, max(0.0, saved[best]) + overpaid) if known else None,
         spent=spent,
         lifetime=best,

@@ -92,9 +92,8 @@ def service(resource: Mapping[str, Any]) -> str:
     return text(resource, "service.name")
 
 
-_SCOPELESS = (
-    "datadog"  # an SDK whose instrumentations have no scopes: its own name and version stand for theirs
-)
+# an SDK whose instrumentations have no scopes: its own name and version stand for theirs
+_SCOPELESS = "datadog"
 
 Role = Literal["call", "aggregate", "content", "piece"]
 Outcome = Literal["ok", "error", "cancelled"]

@@ -66,9 +66,8 @@ def read(span: Span) -> Telling | None:
         reasons.add("attributes_dropped" if span.dropped_attributes else "not_captured")
         lost.update(("tools", "system", "messages"))
     elif text(a, "instrumentation.name") == "agentops" and text(a, "library.name") == "anthropic":
-        reasons.add(
-            "not_captured"
-        )  # no system prompt; tool calls left out, their results as words of its own
+        # no system prompt; tool calls left out, their results as words of its own
+        reasons.add("not_captured")
         lost.update(("system", "messages"))
     elif not tools and calls:
         reasons.add("attributes_dropped" if span.dropped_attributes else "schema_missing")

@@ -407,10 +407,8 @@ _BEGINS, _ENDS = ("[{", '{"', '["'), ("]", "}")
 def _without_schemas(tools: Any) -> bool:
     """Some instrumentations write ``"parameters": null`` for every tool, or only the tools' names."""
     if isinstance(tools, str):
-        names = tools[:2] == '["' and tools[2:3] not in (
-            "[",
-            "{",
-        )  # and no definitions that are texts of JSON
+        # and no definitions that are texts of JSON
+        names = tools[:2] == '["' and tools[2:3] not in ("[", "{")
         return names or _has_null(tools)
     if isinstance(tools, (list, tuple)) and not isinstance(tools, (Stored, Unseen)):
         return any(
@@ -420,9 +418,8 @@ def _without_schemas(tools: Any) -> bool:
     return False
 
 
-_NULLS: Memo[int, bool] = Memo(
-    1024
-)  # by digest: calls have the same tools, and to search them takes ten times as long
+# by digest: calls have the same tools, and to search them takes ten times as long
+_NULLS: Memo[int, bool] = Memo(1024)
 
 
 def _has_null(tools: str) -> bool:

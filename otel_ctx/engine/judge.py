@@ -283,8 +283,7 @@ class _Factors:
     def tokens(self, call: Call) -> Tokens:
         counted = call.prompt.counted
         reported = call.usage.input
-        status = call.completeness.status
-        if status in ("usage_only", "none"):
+        if not call.completeness.text_seen:
             return Tokens(0, None, None, "unmeasured")
         unaccounted = reported - counted if reported is not None else None
         served = unaccounted if "server_side" in call.completeness.reasons else None

@@ -20,7 +20,7 @@ GIVES = (
     "messages", "system prompt", "tool definitions", "answers", "input tokens", "output tokens", "cached tokens",
     "response ids", "conversation ids",
 )  # fmt: skip
-"""What a library may give, in the order of reports."""
+"""What a library may give, in the order of reports, and of the values in ``_given``."""
 
 _NOT_CACHED = "Cached tokens are not recorded"
 _NO_CALLS = "Single calls are not recorded"
@@ -99,9 +99,8 @@ def _libraries(records: Sequence[_Record], calls: Iterable[Call], rules: Rules) 
             other = whose.get(f"{span.trace_id}:{span.span_id}", (span.scope, ""))
             if other != own:
                 shares[other].again += 1
-                if (
-                    call.scope and span.scope
-                ):  # a log or a transcript beside spans is no second instrumentation
+                # a log or a transcript beside spans is no second instrumentation
+                if call.scope and span.scope:
                     shares[other].others.add(call.scope)
                     shares[own].others.add(span.scope)
     nothing = not any(share.calls for share in shares.values())
@@ -129,7 +128,7 @@ def _library(key: _Key, share: _Share, rules: Rules, *, no_calls: bool) -> Libra
 
 def _given(t: Told, usage: Usage) -> tuple[str, ...]:
     messages, said = t.messages, t.telling
-    held = (
+    held = (  # in the order of ``GIVES``
         messages.length > messages.unmeasured,
         _seen(t.system) or messages.tokens_by_kind[_SYSTEM],
         _seen(t.tools),

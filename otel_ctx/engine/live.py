@@ -21,9 +21,8 @@ from otel_ctx.engine.waiting import Waiting
 from otel_ctx.memo import Memo
 from otel_ctx.model import Band, Call, LogRecord, Said, Span, SpanRef
 
-GRACE_NS = (
-    6_000_000_000  # a batch processor holds spans back for 5 s: one that ended earlier may arrive later
-)
+# a batch processor holds spans back for 5 s: one that ended earlier may arrive later
+GRACE_NS = 6_000_000_000
 SETTLE_NS = 30_000_000_000  # a call settles this long after its end, if its parent has not come before
 PIECES_NS = 3_600_000_000_000  # so long a session that is put together from pieces may pause
 _SPANS = 174_762  # spans whose parents are known: two generations that each fill a dict
@@ -43,13 +42,11 @@ class LiveEngine:
         self._intake = Intake(settings, self._told, RecentParents(_SPANS), RecentSpans(_ABOVE))
         self._settled = self._judge(most)
         self._at_first = self._judge(most, self._settled)
-        self._open: Memo[str, Said] = Memo(
-            _OPEN
-        )  # by "TRACE:SPAN" of every span that tells of a call; until it settles
+        # by "TRACE:SPAN" of every span that tells of a call; until it settles
+        self._open: Memo[str, Said] = Memo(_OPEN)
         self._said: Memo[str, Said] = Memo(_REMEMBERED)  # the same of those that have settled
-        self._done: Memo[str, str] = Memo(
-            _REMEMBERED
-        )  # the same and response ids, of calls that have settled -> a key of _said
+        # the same and response ids, of calls that have settled -> a key of _said
+        self._done: Memo[str, str] = Memo(_REMEMBERED)
         self._made = Made()
         self._packing = Packing()
         self._now = 0
@@ -259,7 +256,7 @@ class LiveEngine:
     def _complete(self, call: Call) -> bool:
         """Is nothing known to be missing? Its parent has arrived; a call whose content was not seen waits for log records,
         one without an end for the end of its stream."""
-        if _unseen(call) and "redacted" not in call.completeness.reasons:
+        if not call.completeness.text_seen and "redacted" not in call.completeness.reasons:
             return False
         if call.status == "ok" and call.usage.input is None and call.usage.output is None:
             return False
@@ -373,13 +370,9 @@ def _ref(told: Told) -> str:
     return told.id if told.telling.span_id else ":".join(own_key(told))
 
 
-def _unseen(call: Call) -> bool:
-    return call.completeness.status in ("usage_only", "none")
-
-
 def _seen(call: Call) -> int:
     """How much of what places a call and the calls after it: content, usage, agent."""
-    return (not _unseen(call)) + (call.usage.input is not None) + bool(call.agent)
+    return call.completeness.text_seen + (call.usage.input is not None) + bool(call.agent)
 
 
 def _own(call: Call) -> list[str]:

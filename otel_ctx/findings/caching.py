@@ -217,7 +217,7 @@ def _lifetimes(step: Step) -> Mapping[str, tuple[int, int | None]]:
 
 def _switch(step: Step) -> str:
     call = step.call
-    if call.completeness.status in ("usage_only", "none"):
+    if not call.completeness.text_seen:
         return switch_of("content", call)
     if call.completeness.lost == {"tools"}:
         return switch_of("tools", call)

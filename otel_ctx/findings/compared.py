@@ -43,14 +43,14 @@ def not_seen(step: Step) -> Iterator[NotChecked]:
     mine, at = call.completeness, step.reading.break_
     if at is not None and known_by_hash(at):
         return
-    if mine.status in ("usage_only", "none"):
+    if not mine.text_seen:
         yield NotChecked("prefix_changed", _why(call), (call.id,))
         return
     if old is None:
         if step.reading.handed_over:
             yield NotChecked("prefix_changed", _ANOTHERS, (call.id,))
         return
-    if old.completeness.status in ("usage_only", "none"):
+    if not old.completeness.text_seen:
         yield NotChecked("prefix_changed", f"of the call before: {_why(old)}", (call.id,))
         return
     lost = mine.lost | old.completeness.lost

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from otel_ctx.findings.switches import Lost
 from otel_ctx.model import Call, Evidence, Reason, Severity
 
-_UNSEEN = ("usage_only", "none")
-
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -64,7 +62,7 @@ _BY_TEXT = "; depth is counted from the text, as far as it was recorded"
 def gaps(call: Call) -> Iterator[Gap]:
     """What was lost of ``call``, each loss once."""
     seen, reasons = call.completeness, call.completeness.reasons
-    unseen = seen.status in _UNSEEN
+    unseen = not seen.text_seen
     for reason, gap in _BY_REASON.items() if reasons else ():
         if reason in reasons:
             yield _OF_FORMAT if reason == "value_cut" and call.cut_by else gap

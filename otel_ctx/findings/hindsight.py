@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 
 from otel_ctx.findings.marking import marking_of
 from otel_ctx.findings.step import named
-from otel_ctx.model import Call, Finding, Reading, Segment
+from otel_ctx.model import SECOND, Call, Finding, Reading, Segment
 
 Text = Callable[[str], str | None]
 Longer = Callable[[Call], tuple[int, float, float] | None]
@@ -25,7 +25,6 @@ _SHINGLE = 5
 _MOST = 200  # segments of one request that are compared
 FEW_CALLS = 3  # before a tool is dead, or a lifetime too long
 _LISTED = 8
-_SECOND = 1_000_000_000
 
 
 def hindsight(readings: Sequence[Reading], text: Text, longer: Longer) -> Iterator[Finding]:
@@ -223,10 +222,10 @@ def _overpaid(calls: Sequence[Reading], longer: Longer) -> Iterator[Finding]:
         return
     seconds, short, long = known
     starts = sorted(r.call.start_unix_nano for r in calls)
-    if not starts[0] or any(b - a > seconds * _SECOND for a, b in pairwise(starts)):
+    if not starts[0] or any(b - a > seconds * SECOND for a, b in pairwise(starts)):
         return
     tokens = sum(r.call.usage.cache_write_1h or 0 for r in written)
-    longest = max((b - a) / _SECOND for a, b in pairwise(starts))
+    longest = max((b - a) / SECOND for a, b in pairwise(starts))
     yield Finding(
         kind="ttl_overpaid",
         severity="warning",

@@ -39,7 +39,7 @@ def loss_of(step: Step, at: Break) -> Loss:
     old, call, tokens, access = step.compared, step.call, step.reading.tokens, step.reading.access
     if old is None:
         return Loss(at.tokens, "predicted")
-    if known_by_hash(at) or call.completeness.status in ("usage_only", "none"):
+    if known_by_hash(at) or not call.completeness.text_seen:
         return _by_usage(old, call)
     if access is not None and not access.in_use:
         return Loss(0, "predicted")

@@ -26,11 +26,10 @@ from otel_ctx.inputs.fields import (
     text_of,
 )
 from otel_ctx.inputs.interface import LONGEST, OVERLONG, BytesFormat, Records, Skipped, Unread
-from otel_ctx.model import Cut, Event, Link, LogRecord, Span
+from otel_ctx.model import SECOND, Cut, Event, Link, LogRecord, Span
 
 NAME = "js-console"
 _MICRO = 1000  # nanoseconds
-_SECOND = 10**9
 _DEEPEST = 64  # levels; the exporters show four
 _STRANGE = "no record of the console exporter"
 _CUT = "cut off: the data end inside this record"
@@ -155,7 +154,7 @@ def _scope(record: Mapping[str, Any]) -> dict[str, Any]:
 def _event(event: dict[str, Any], lost: set[str]) -> Event:
     name = _plain(text_of(event, "name"))
     seconds, nanos = (*list_of(event.get("time")), 0, 0)[:2]
-    time = int_of({"time": seconds}, "time", _SECOND) + int_of({"time": nanos}, "time")
+    time = int_of({"time": seconds}, "time", SECOND) + int_of({"time": nanos}, "time")
     attributes = _attributes(event, f"{name}.", lost)
     return Event(name, time, attributes, int_of(event, "droppedAttributesCount"))
 

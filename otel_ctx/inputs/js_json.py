@@ -27,9 +27,7 @@ from otel_ctx.inputs.fields import (
     text_of,
 )
 from otel_ctx.inputs.interface import JsonFormat, Records, Skipped
-from otel_ctx.model import Event, Link, LogRecord, Span
-
-_SECOND = 10**9
+from otel_ctx.model import SECOND, Event, Link, LogRecord, Span
 
 
 def claims(document: Any) -> bool:
@@ -143,7 +141,7 @@ def _link(item: Any) -> Link | None:
 
 def _time(value: Any) -> int:
     seconds, nanos = (*list_of(value), 0, 0)[:2]
-    return int_of({"time": seconds}, "time", _SECOND) + int_of({"time": nanos}, "time")
+    return int_of({"time": seconds}, "time", SECOND) + int_of({"time": nanos}, "time")
 
 
 def _count(record: Mapping[str, Any], name: str) -> int:

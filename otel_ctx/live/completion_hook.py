@@ -57,9 +57,8 @@ class ContextCompletionHook:
             }
             if not any(contents.values()):
                 return
-            if (
-                not self._installed
-            ):  # here there is a provider; when the hook was made there may have been none
+            # here there is a provider; when the hook was made there may have been none
+            if not self._installed:
                 self._installed = True
                 install(settings=self._settings)
             key = (f"{context.trace_id:032x}", f"{context.span_id:016x}")

@@ -109,9 +109,8 @@ def slot_of(processor: SpanProcessor) -> Slot | None:
     inner = getattr(processor, "_batch_processor", None)
     if isinstance(getattr(inner, "_exporter", None), SpanExporter):
         return Slot(inner, "_exporter", _queue(inner, "_queue", "_max_queue_size"))
-    if isinstance(
-        _fields(processor).get("span_exporter"), SpanExporter
-    ):  # simple ones, and batching ones up to 1.33
+    # simple ones, and batching ones up to 1.33
+    if isinstance(_fields(processor).get("span_exporter"), SpanExporter):
         return Slot(processor, "span_exporter", _queue(processor, "queue", "max_queue_size"))
     return None
 

@@ -193,9 +193,8 @@ class Worker:
                 task = self._doing = self._tasks.popleft()
             try:
                 task.work()
-            except (
-                BaseException
-            ) as error:  # of a task that survives everything else: it means to stop its caller
+            # of a task that survives everything else: it means to stop its caller
+            except BaseException as error:
                 task.error = error
             self.step()
             with self._changed:

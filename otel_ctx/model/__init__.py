@@ -38,6 +38,8 @@ from otel_ctx.model.telling import Diagnosis, Part, Raw, Stored, Telling, Unseen
 from otel_ctx.model.values import (
     KINDS,
     METHODS,
+    MODEL_KINDS,
+    SECOND,
     SEVERITIES,
     Band,
     Evidence,
@@ -57,7 +59,9 @@ __all__ = [
     "KINDS",
     "KIND_INDEX",
     "METHODS",
+    "MODEL_KINDS",
     "NO_SECTION",
+    "SECOND",
     "SEVERITIES",
     "ZERO",
     "Access",

@@ -25,9 +25,8 @@ class Conversation:
     band: Band
     gaps: int
     joined: bool
-    saved_by_restarting: int | None = (
-        None  # tokens that the turns left would not send again after a fresh start
-    )
+    # tokens that the turns left would not send again after a fresh start
+    saved_by_restarting: int | None = None
     savings: Savings | None = None  # None: not known before the end of a dump, no price is, or ``part``
     part: bool = False  # of its calls, some were not selected
 
@@ -76,12 +75,10 @@ class Analysis:
     log_records: int
     orphans: int  # content records whose span never came
     unassigned_bytes: int
-    foreign: tuple[
-        tuple[str, int], ...
-    ]  # scopes that look like a model's telemetry but that no dialect knows
+    # scopes that look like a model's telemetry but that no dialect knows
+    foreign: tuple[tuple[str, int], ...]
     text: Callable[[str], str | None]
     ignored: tuple[tuple[str, int], ...] = ()  # (kind, calls) of findings that the settings leave out
     libraries: tuple[Library, ...] = ()
-    libraries_of: Callable[[Container[str]], tuple[Library, ...]] = (
-        _none_of  # the same of some calls, by their ids
-    )
+    # the same of some calls, by their ids
+    libraries_of: Callable[[Container[str]], tuple[Library, ...]] = _none_of

@@ -17,6 +17,11 @@ class Completeness:
     reasons: tuple[Reason, ...] = ()
     lost: frozenset[str] = frozenset()  # "tools", "system", "messages", "head"
 
+    @property
+    def text_seen(self) -> bool:
+        """Is any of the prompt's text here? Without it nothing can be said of what changed."""
+        return self.status in ("full", "partial")
+
 
 @frozen(frozen=True, slots=True)
 class Usage:

@@ -105,9 +105,8 @@ class Chain:
     first: Segment | None  # that is not of the system prompt
     unmeasured: int  # segments without a token count
     estimated: int  # segments whose count is not exact
-    marked: tuple[
-        tuple[int, str], ...
-    ] = ()  # (index in the chain, marker) of those that carry a cache marker
+    # (index in the chain, marker) of those that carry a cache marker
+    marked: tuple[tuple[int, str], ...] = ()
     opening: Segment | None = None  # the very first
     awaited: Awaited = NOTHING_AWAITED
 

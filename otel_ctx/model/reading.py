@@ -172,9 +172,8 @@ class Reading(NamedTuple):
     break_: Break | None
     findings: tuple[str, ...] = ()  # kinds
     access: Access | None = None  # None: nothing can be said of the cache
-    cause: str = (
-        ""  # what cost most of the ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
-    )
+    # what cost most of the ``wasted`` tokens: a cause of the closed list, "" where nothing was lost
+    cause: str = ""
     wasted: int = 0
     losses: tuple[tuple[str, int], ...] = ()  # (cause, tokens): each lost token once
     evidence: Evidence = "unknown"
@@ -185,8 +184,7 @@ class Reading(NamedTuple):
 
     @property
     def seen(self) -> bool:
-        """Is any of the prompt's text here? Without it nothing can be said of what changed."""
-        return self.call.completeness.status not in ("usage_only", "none")
+        return self.call.completeness.text_seen
 
     @property
     def judged(self) -> bool:

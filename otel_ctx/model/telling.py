@@ -64,9 +64,8 @@ class UsageClaim(NamedTuple):
     semantics_evidence: str = ""
     zeros_omitted: bool = False  # this dialect leaves a zero cache count out: absent means 0
     output_excludes_reasoning: bool = False
-    unreadable: str = (
-        ""  # that the input, or what was read of the cache, stands there and is no number, in words
-    )
+    # that the input, or what was read of the cache, stands there and is no number, in words
+    unreadable: str = ""
     damaged: bool = False  # counts of it may be lost or cannot be read: an absent one is not 0
     guessed: bool = False  # nobody vouches for the names: not even OpenTelemetry's convention may be assumed
 
@@ -117,14 +116,14 @@ class Telling(NamedTuple):
     stateless: bool = False  # the API that was called keeps no history: each request holds all of it
     parameters: tuple[tuple[str, str], ...] = ()  # settings that are part of a cached prefix: (name, digest)
     diagnosis: Diagnosis | None = None
+    # the content: these four stand side by side, ``without_content`` cuts them out as one
     tools: Raw | None = None
     system: Raw | None = None
     messages: Raw | None = None
     output: Raw | None = None
     reasons: frozenset[Reason] = frozenset()
-    lost: frozenset[str] = (
-        frozenset()
-    )  # sections known to be absent or damaged: "tools", "system", "messages", "head"
+    # sections known to be absent or damaged: "tools", "system", "messages", "head"
+    lost: frozenset[str] = frozenset()
     cut_by: str = ""  # the dump's format, where it has kept content only in part
     order: int = 0
     where: str = ""

@@ -11,6 +11,9 @@ KINDS: tuple[Kind, ...] = (
     "tools", "system", "user", "assistant", "tool_call", "tool_result", "image", "file", "thinking",
 )  # fmt: skip
 
+MODEL_KINDS: tuple[Kind, ...] = ("assistant", "tool_call", "thinking")
+"""What the model itself wrote."""
+
 Status = Literal["full", "partial", "usage_only", "none"]
 Reason = Literal[
     "attributes_dropped", "value_cut", "message_cut", "redacted", "not_captured", "logs_missing",
@@ -26,6 +29,9 @@ Role = Literal["primary", "duplicate", "aggregate"]
 Record = Literal["span", "request", "transcript"]
 """What tells of a call: a span (or its log records), a line of a log of requests, a coding agent's transcript."""
 Outcome = Literal["hit", "partial", "miss", "cold", "ineligible", "not_reported"]
+
+SECOND = 1_000_000_000
+"""In the nanoseconds of spans."""
 
 METHODS: tuple[Method, ...] = ("exact", "calibrated", "estimated", "unmeasured")
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")

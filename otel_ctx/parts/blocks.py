@@ -32,9 +32,8 @@ _FILE = frozenset({
     "document-url", "audio-url", "video-url", "container_upload", "media",
 })  # fmt: skip
 _MEDIA_BLOCKS = _IMAGE | _FILE
-_MEDIA = frozenset(
-    {"blob", "uri", "binary"}
-)  # the semantic conventions' media: ``modality`` or the MIME type tells
+# the semantic conventions' media: ``modality`` or the MIME type tells
+_MEDIA = frozenset({"blob", "uri", "binary"})
 # What a block of one key holds: Bedrock's, Gemini's, OpenInference's, Genkit's and Haystack's
 _CALLS = ("toolUse", "functionCall", "function_call", "tool_call", "toolRequest")
 _MEDIUMS = (

@@ -35,9 +35,8 @@ _ENDS = (*_USAGES, "stop_reason", "stopReason")
 _GEMINI = ("promptTokenCount", "prompt_token_count")
 _ENVELOPES = ("choices", "candidates", "object", "stop_reason", "stopReason")
 _DEEP = 8  # levels that are looked at for a usage: LangChain's lies on the seventh
-_NO_USAGE = frozenset(
-    {"input", "arguments", "args", "tools", "instructions", "content", "parts"}
-)  # hold none
+# what holds no usage
+_NO_USAGE = frozenset({"input", "arguments", "args", "tools", "instructions", "content", "parts"})
 
 
 def is_message(value: Any) -> bool:

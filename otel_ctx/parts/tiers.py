@@ -13,9 +13,8 @@ from typing import Any
 _NAMES = ("service_tier", "serviceTier", "traffic_type", "trafficType")
 _NAME = re.compile(r"[a-z][a-z_-]{0,31}")  # a name and no text
 _STANDARD = frozenset({"default", "standard", "on_demand"})
-_TELLS_NOTHING = frozenset(
-    {"", "auto", "standard_only", "traffic_type_unspecified"}
-)  # of a request: it may become any
+# of a request: it may become any
+_TELLS_NOTHING = frozenset({"", "auto", "standard_only", "traffic_type_unspecified"})
 
 
 def read_tier(*told: Any) -> str:

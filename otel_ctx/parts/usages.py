@@ -174,8 +174,7 @@ def _count(usage: Mapping[str, Any], *keys: str) -> int | None:
                 count = int(value)
             except (ValueError, OverflowError):  # NaN, Infinity
                 continue
-            if (
-                count == value and abs(count) < 2**63
-            ):  # OTLP's integers; more than that is no count of anything
+            # OTLP's integers; more than that is no count of anything
+            if count == value and abs(count) < 2**63:
                 return count
     return None

@@ -209,8 +209,8 @@ class Rules:
     def family(self, family_id: str) -> Family | None:
         return next((f for f in self.families if f.id == family_id), None)
 
-    def window(self, model: str, platform: str = "") -> Value | None:
-        """The context window in tokens. It is the model's, whoever serves it, unless a row says otherwise."""
+    def window(self, model: str) -> Value | None:
+        """The context window in tokens. It is the model's, whoever serves it."""
         return self._window(model)
 
     def price(self, model: str, platform: str = "", start_unix_nano: int = 0) -> Price | None:

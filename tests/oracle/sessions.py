@@ -134,9 +134,8 @@ class World:
     overhead: int
     hidden: int
     per_message: int
-    developer_end: (
-        bool  # GPT-5.6+: is an entry written at the end of the first developer block? No page says.
-    )
+    # GPT-5.6+: is an entry written at the end of the first developer block? No page says.
+    developer_end: bool
     thinking_keeps_head: bool  # a change of thinking keeps tools and system: "model-specific"
     drops: frozenset[int] = frozenset()  # calls that are served without the cache, for no reason
 

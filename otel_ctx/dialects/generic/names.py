@@ -40,12 +40,10 @@ _ANSWERED = frozenset({
     "output", "outputs", "response", "completion", "answer", "answers", "result", "results", "reply", "replies",
     "choice", "choices", "candidates", "returned", "return",
 })  # fmt: skip
-_SURROUNDINGS = frozenset(
-    {"process", "host", "os", "container", "k8s", "cloud", "url"}
-)  # of a resource, or of HTTP
-_APIS = frozenset(
-    {"responses", "completions", "generation", "generations"}
-)  # of an API's name unless they end it
+# of a resource, or of HTTP
+_SURROUNDINGS = frozenset({"process", "host", "os", "container", "k8s", "cloud", "url"})
+# of an API's name unless they end it
+_APIS = frozenset({"responses", "completions", "generation", "generations"})
 
 
 @lru_cache(maxsize=8192)

@@ -10,10 +10,9 @@ from typing import Any
 from otel_ctx.dialects import event_messages
 from otel_ctx.dialects.generic.names import Side
 from otel_ctx.dialects.generic.values import Value
-from otel_ctx.model import Part
+from otel_ctx.model import MODEL_KINDS, Part
 from otel_ctx.parts import Body, as_sent, definitions_in, read_message
 
-_ANSWER_KINDS = frozenset({"assistant", "tool_call", "thinking"})
 Held = tuple[Value, Any]
 """Something, and the value of the span that it stands in."""
 
@@ -101,7 +100,7 @@ def without_answer(prompt: Prompt, answer: list[Any]) -> tuple[list[Any], list[A
     end = next((n for n, m in enumerate(prompt.messages) if not own.isdisjoint(_marks(m))), size)
     said = {_words(part) for message in answer for part in read_message(message, 0)}
     guess = not said and prompt.side != "asked"
-    while end and (spoken := prompt.parts[end - 1]) and all(p.kind in _ANSWER_KINDS for p in spoken):
+    while end and (spoken := prompt.parts[end - 1]) and all(p.kind in MODEL_KINDS for p in spoken):
         if not guess and not said.issuperset(map(_words, spoken)):
             break
         end -= 1

@@ -31,9 +31,8 @@ from otel_ctx.model import Raw, Reason, Span, Telling
 
 _LONGEST_KIND = 128  # characters
 _LONGEST_NAMES = 4096  # characters of all attributes' names; who has more is not one of many
-_NEWEST_DROPPED = frozenset(
-    {"nodejs", "webjs"}
-)  # SDKs that refuse the newest attributes; others drop the oldest
+# SDKs that refuse the newest attributes; others drop the oldest
+_NEWEST_DROPPED = frozenset({"nodejs", "webjs"})
 _SHORTEST_MESSAGE = '[{"role":"user"}]'
 _OF_MESSAGES = frozenset({"finish_reason", "role", "name", "id", "type", "index"})  # and none of their words
 _PLAIN_NAME = re.compile(r"[\w.:/\[\]-]{1,128}")

@@ -36,9 +36,8 @@ class Seen:
     responses: list[tuple[Value, Answer]] = field(default_factory=list)
     tools: list[Held] = field(default_factory=list)
     systems: list[Held] = field(default_factory=list)
-    texts: dict[Side, list[Held]] = field(
-        default_factory=dict
-    )  # one of them may be what was asked or answered
+    # one of them may be what was asked or answered
+    texts: dict[Side, list[Held]] = field(default_factory=dict)
     usages: list[tuple[Value, Mapping[str, Any]]] = field(default_factory=list)
     counts: dict[Count, list[Number]] = field(default_factory=dict)
     reserve: int | None = None

@@ -26,9 +26,8 @@ from otel_ctx.model import Reason, Span
 from otel_ctx.parts import History, as_sent, mark_the_end, structure
 
 CLIENT = 3  # OpenInference's own spans are INTERNAL: a CLIENT span was made by another library and rewritten
-_NEWEST_DROPPED = frozenset(
-    {"nodejs", "webjs"}
-)  # SDKs that refuse the newest attributes; others drop the oldest
+# SDKs that refuse the newest attributes; others drop the oldest
+_NEWEST_DROPPED = frozenset({"nodejs", "webjs"})
 _EMPTY_PARTS = ('{"type":"text"}', '{"type": "text"}')  # pydantic-ai without content
 
 

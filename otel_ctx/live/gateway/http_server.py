@@ -100,9 +100,8 @@ async def _export(
         return _response(signal, await relay.deliver(signal, body, message, tenant, held.size), kind)
     except _Refused as error:
         answer = error.answer
-    except (
-        asyncio.CancelledError
-    ):  # by the server, which waits no longer: what is not answered is to come again
+    # by the server, which waits no longer: what is not answered is to come again
+    except asyncio.CancelledError:
         answer = later(CLOSING)
     except Exception as error:
         survive(error, "receiving a request", "its sender is asked to send it again")

@@ -91,9 +91,8 @@ class Store:
         """StateError where what is there is no file that can be read."""
         try:
             mode = self.path.stat().st_mode
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(
-                mode
-            ):  # to open a pipe is to wait for who writes to it
+            # to open a pipe is to wait for who writes to it
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 raise StateError("it is no regular file")
             return self.path.read_bytes()
         except FileNotFoundError:

@@ -95,7 +95,7 @@ def _handed_on(old: Reading, new: Reading) -> bool:
 
 def _kept_all(old: Reading, new: Reading) -> bool:
     for seen in (old.call.completeness, new.call.completeness):
-        if seen.lost or seen.status in ("usage_only", "none"):
+        if seen.lost or not seen.text_seen:
             return False
     return new.shared >= len(old.call.prompt)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from otel_ctx.model import SECOND
 from otel_ctx.outputs.escape import cells
 from otel_ctx.outputs.views.words import many as many
 from otel_ctx.outputs.views.words import percent as percent
@@ -54,7 +55,7 @@ def number(value: int | None) -> str:
 
 def moment(unix_nano: int) -> datetime | None:
     """The second, in UTC; None where the time was not told or is none."""
-    seconds = unix_nano // 1_000_000_000
+    seconds = unix_nano // SECOND
     return datetime.fromtimestamp(seconds, UTC) if 0 < seconds <= _LAST_SECOND else None
 
 

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from otel_ctx.errors import SettingError
-from otel_ctx.model import Analysis, Conversation, Finding, Reading
+from otel_ctx.model import SECOND, Analysis, Conversation, Finding, Reading
 
 _NAMED = 5  # of what there is, in a message
 _TRACE = re.compile(r"[0-9a-f]{32}")
@@ -237,14 +237,14 @@ def since(given: str, newest: int) -> int:
         seconds = float(match[1]) * _UNITS[match[2]]
         if seconds > _LONGEST:
             raise SettingError(f"since {given!r} is longer than 100 years: no call is that old")
-        return newest - round(seconds * 1_000_000_000)
+        return newest - round(seconds * SECOND)
     try:
         at = datetime.fromisoformat(given.strip())
     except ValueError:
         raise SettingError(
             f"since {given!r} is no time: 2026-11-30T12:00 is one, 2h (before the newest call) another"
         ) from None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000_000)
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * SECOND)
 
 
 # ---- nothing
@@ -263,7 +263,7 @@ def _nothing(name: str, given: Sequence[str] | str, before: Sequence[Reading]) -
     wanted = given if isinstance(given, str) else ", ".join(given)
     if name == "since":
         newest = max(r.call.start_unix_nano for r in before)
-        at = datetime.fromtimestamp(newest // 1_000_000_000, UTC)
+        at = datetime.fromtimestamp(newest // SECOND, UTC)
         return f"since {wanted}: no call; the newest started {at:%Y-%m-%dT%H:%M:%S}Z"
     if name not in _VALUES:
         return f"{name} {wanted!r}: no call"
