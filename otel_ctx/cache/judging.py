@@ -22,7 +22,7 @@ from otel_ctx.cache.resent import cleared
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.slack import slack
 from otel_ctx.cache.store import Entry
-from otel_ctx.model import Access, Break, CacheTokens, Call, Relation
+from otel_ctx.model import MODEL_KINDS, Access, Break, CacheTokens, Call, Relation
 
 _MORE_LEAST, _MORE = 128, 0.25  # so much more than a rule takes out was taken out by something else
 _UNMEASURED = 0.2  # places of a prompt of which no call before says where they are
@@ -202,7 +202,7 @@ def _beside(run: Run, entry: Entry) -> bool:
     """By the clocks the call before is still running, and nothing that the model wrote stands behind what was kept of it."""
     if not run.both or entry.is_ready(run.now):
         return False
-    return not any(s.kind in ("assistant", "tool_call", "thinking") for s in run.call.prompt.since(run.kept))
+    return not any(s.kind in MODEL_KINDS for s in run.call.prompt.since(run.kept))
 
 
 def in_the_dark(run: Run, relation: Relation, access: Access) -> bool:
