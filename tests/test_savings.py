@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from otel_ctx import analyze
 from otel_ctx.engine import Engine
+from otel_ctx.model import Span
 from otel_ctx.outputs.report import Inputs, build
 from tests.oracle import mutations
 from tests.oracle.example import TURNS, example, usage
@@ -127,3 +130,96 @@ def test_savings_and_findings_go_together(mutation: str) -> None:
             assert savings["usd"] == 0
         for c in told["conversations"]:
             assert c["savings"] is None or 0 <= c["savings"]["share"] <= 1
+
+
+# ---- what the best choice of lifetime costs
+
+SECOND = 1_000_000_000
+GPT_4O, GPT_5_6, SONNET = ("openai", "gpt-4o"), ("openai", "gpt-5.6"), ("anthropic", "claude-sonnet-4-5")
+HEAD, TURN = 4000, 200  # tokens of the system prompt, and that a turn adds
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def text(of: str, tokens: int) -> str:
+    return " ".join(f"{of} {n}" for n in range(tokens // 4))
+
+
+def told(
+    who: tuple[str, str],
+    pauses: Sequence[float],
+    lost: Sequence[int] = (),
+    changed: Sequence[int] = (),
+    hour: bool = False,
+) -> dict[str, Any]:
+    """The report of a session in which the turns ``lost`` read nothing, ``changed`` ones as the system prompt is another.
+    ``pauses``: seconds before each turn but the first; ``hour``: everything is written for an hour."""
+    provider, model = who
+    spans, now, version = [], 1_764_500_000.0, 0
+    messages: list[dict[str, Any]] = []
+    for turn in range(len(pauses) + 1):
+        now += 0 if turn == 0 else pauses[turn - 1]
+        version += turn in changed
+        head = f"Version {version}. {text('policy', HEAD)}"
+        messages.append(said("user", text(f"question {turn}", TURN)))
+        total, read = HEAD + TURN * (turn + 1), 0 if turn == 0 or turn in lost else HEAD + TURN * turn
+        usage = {"input_tokens": total, "output_tokens": 1, "cache_read.input_tokens": read}
+        if who != GPT_4O:
+            usage["cache_creation.input_tokens"] = total - read
+        long = {"anthropic.usage.cache_creation.ephemeral_1h_input_tokens": total - read} if hour else {}
+        spans.append(
+            Span(
+                trace_id="1" * 32, span_id=f"{turn + 1:016x}", parent_id="", name="chat", start_unix_nano=round(now * SECOND),
+                end_unix_nano=round((now + 1) * SECOND), kind=3, scope_name="opentelemetry.instrumentation.genai.openai",
+                scope_version="1.3b0",
+                attributes={
+                    "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider, "gen_ai.request.model": model,
+                    "gen_ai.input.messages": json.dumps(messages), "gen_ai.output.messages": json.dumps([said("assistant", "ok")]),
+                    "gen_ai.system_instructions": json.dumps([{"type": "text", "content": head}]),
+                    **{f"gen_ai.usage.{k}": v for k, v in usage.items()}, **long,
+                },
+            )
+        )  # fmt: skip
+        messages.append(said("assistant", "ok"))
+    engine = Engine()
+    engine.feed(spans)
+    return build(engine.close(), Inputs((), ()))
+
+
+def test_keeping_an_entry_alive_costs_its_requests_where_no_longer_lifetime_is_offered() -> None:
+    """gpt-4o: a read costs half, so two requests in a pause cost what the pause lost."""
+    day = told(GPT_4O, [86_400.0] * 4, lost=range(1, 5))
+    assert day["totals"]["waste"]["usd"] > 0
+    assert day["totals"]["savings"]["usd"] == 0
+    assert day["conversations"][0]["savings"]["lifetime"] == "as_it_is"
+
+
+def test_requests_that_keep_an_entry_alive_are_counted_by_the_lifetime_that_it_has() -> None:
+    """Claude: 700 s are two requests where entries live 5 minutes; 7,300 s are two where they live an hour."""
+    for pause, hour, write in ((700.0, False, 3.75), (7300.0, True, 6.0)):
+        report = told(SONNET, [30.0, pause, 30.0], lost=[2], hour=hour)
+        assert report["totals"]["waste"]["by_cause"].keys() == {"ttl_expired"}
+        (savings,) = [c["savings"] for c in report["conversations"]]
+        assert (savings["lifetime"], savings["ttl"], savings["tokens"]) == ("kept_alive", None, 4400)
+        assert savings["usd"] == pytest.approx(4400 * (write - 0.3 - 2 * 0.3) / 1e6)
+
+
+def test_a_longer_lifetime_costs_its_own_writes() -> None:
+    """gpt-5.6: 12 h are written at twice the price of input ($5), 30 min at 1.25 times; all four turns write."""
+    report = told(GPT_5_6, [30.0, 36_000.0, 30.0], lost=[2])
+    spent, mended = 4200 + 200 + 4600 + 200, 4200 + 200 + 200 + 200
+    (savings,) = [c["savings"] for c in report["conversations"]]
+    assert (savings["lifetime"], savings["ttl"], savings["tokens"]) == ("longer", "12h", 4400)
+    assert savings["usd"] == pytest.approx((spent * 6.25 - mended * 10.0 - 4400 * 0.5) / 1e6)
+
+
+def test_a_lifetime_in_vain_is_not_saved_once_more_where_its_tokens_are_read() -> None:
+    """Everything read, and the rest written for five minutes: no more than that."""
+    report = told(SONNET, [30.0] * 4, lost=[2], changed=[2], hour=True)
+    (savings,) = [c["savings"] for c in report["conversations"]]
+    written, best = 4200 + 200 + 4600 + 200 + 200, 4200 + 4 * 200
+    assert (savings["lifetime"], savings["ttl"]) == ("shorter", "5m")
+    assert savings["tokens"] == pytest.approx(4400, abs=20)
+    assert savings["usd"] == pytest.approx((written * 6.0 - best * 3.75 - 4400 * 0.3) / 1e6, rel=0.01)

@@ -115,20 +115,22 @@ class Cost:
     losses: Mapping[str, float] = field(default_factory=dict)  # ``wasted`` by cause
 
 
-Lifetime = Literal["as_it_is", "longer", "kept_alive"]
-"""Of cache entries: as they were asked for; the longer one that the provider offers; the usual one, renewed in pauses."""
+Lifetime = Literal["as_it_is", "shorter", "longer", "kept_alive"]
+"""Of cache entries: as they were asked for; the usual one, where a longer one was in vain; a longer one that the provider
+offers; as they were asked for, and renewed in pauses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Savings:
     """What a conversation would save at list price with its findings fixed. ``tokens`` would be read from the cache instead of
     billed again; ``usd``: None where none of them has a price; ``spent``: USD that it cost; ``lifetime``: that is cheapest with
-    its pauses."""
+    its pauses, and ``ttl`` the provider's name of it where it is another one than was asked for."""
 
     tokens: int
     usd: float | None
     spent: float
     lifetime: Lifetime
+    ttl: str = ""
 
     @property
     def share(self) -> float | None:

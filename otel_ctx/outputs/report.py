@@ -360,7 +360,13 @@ def _savings(s: Savings | None) -> dict[str, Any] | None:
     if s is None:
         return None
     share = round(s.share, 4) if s.share is not None else None
-    return {"tokens": s.tokens, "usd": rounded_usd(s.usd), "share": share, "lifetime": s.lifetime}
+    return {
+        "tokens": s.tokens,
+        "usd": rounded_usd(s.usd),
+        "share": share,
+        "lifetime": s.lifetime,
+        "ttl": s.ttl or None,
+    }
 
 
 def finding_of(f: Finding, include_text: bool) -> dict[str, Any]:
