@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,8 @@ def told(
                 scope_version="1.3b0",
                 attributes={
                     "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider, "gen_ai.request.model": model,
-                    "gen_ai.input.messages": json.dumps(messages), "gen_ai.output.messages": json.dumps([said("assistant", "ok")]),
+                    "gen_ai.input.messages": json.dumps(messages),
+                    "gen_ai.output.messages": json.dumps([said("assistant", "ok")]),
                     "gen_ai.system_instructions": json.dumps([{"type": "text", "content": head}]),
                     **{f"gen_ai.usage.{k}": v for k, v in usage.items()}, **long,
                 },
@@ -223,3 +225,12 @@ def test_a_lifetime_in_vain_is_not_saved_once_more_where_its_tokens_are_read() -
     assert (savings["lifetime"], savings["ttl"]) == ("shorter", "5m")
     assert savings["tokens"] == pytest.approx(4400, abs=20)
     assert savings["usd"] == pytest.approx((written * 6.0 - best * 3.75 - 4400 * 0.3) / 1e6, rel=0.01)
+
+
+def test_findings_together_bill_no_more_than_was_spent_above_the_best() -> None:
+    """The price of a lifetime in vain leaves out the tokens that another finding bills whole."""
+    report = told(SONNET, [30.0] * 4, lost=[2], changed=[2], hour=True)
+    usd = {f["kind"]: f["usd"] for f in report["findings"] if f["usd"] is not None}
+    (lost,) = [part["tokens"] for part in report["totals"]["waste"]["by_cause"].values()]
+    assert usd.pop("ttl_overpaid") == pytest.approx((9400 - lost) * 2.25 / 1e6)
+    assert math.fsum(usd.values()) == pytest.approx(lost * 5.7 / 1e6)
