@@ -215,6 +215,8 @@ def test_a_longer_lifetime_costs_its_own_writes() -> None:
     (savings,) = [c["savings"] for c in report["conversations"]]
     assert (savings["lifetime"], savings["ttl"], savings["tokens"]) == ("longer", "12h", 4400)
     assert savings["usd"] == pytest.approx((spent * 6.25 - mended * 10.0 - 4400 * 0.5) / 1e6)
+    (fix,) = [f["fix"] for f in report["findings"] if f["kind"] == "ttl_expired"]
+    assert 'ask for the longer lifetime (prompt_cache_options.ttl "12h"' in fix
 
 
 def test_a_lifetime_in_vain_is_not_saved_once_more_where_its_tokens_are_read() -> None:
