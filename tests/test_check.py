@@ -117,6 +117,19 @@ def test_what_holds_to_the_token(case: str, gate: dict[str, Any]) -> None:
     assert verdict(case, **gate).result == "pass"
 
 
+def test_what_holds_by_the_text_alone_says_so() -> None:
+    whole = analysis("mended")
+    told = [
+        r._replace(access=r.access._replace(simulated=True)) for r in whole.readings if r.access is not None
+    ]
+    whole = replace(whole, readings=tuple(told))
+    (found,) = judge(whole, whole, Gates(max_waste=0))
+
+    assert found.result == "pass"
+    assert found.told.startswith("0 tokens billed again, by the text: ")
+    assert found.told.endswith(" do not report what the cache read")
+
+
 @pytest.mark.parametrize(
     ("case", "gate", "why"),
     [

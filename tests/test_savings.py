@@ -104,6 +104,15 @@ def test_where_nothing_is_known_of_the_cache_no_savings_are_told(name: str) -> N
     assert {c["savings"] for c in told["conversations"]} == {None}
 
 
+@pytest.mark.parametrize("changed", [(), (2,)])
+def test_where_no_read_is_reported_no_savings_are_told(changed: Sequence[int]) -> None:
+    """What was lost is predicted; what was spent without it is not known."""
+    report = told(GPT_4O, [30.0] * 4, changed=changed, silent=True)
+    assert report["totals"]["cost"]["usd_low"] < report["totals"]["cost"]["usd_high"]
+    assert report["totals"]["savings"] is None
+    assert {c["savings"] for c in report["conversations"]} == {None}
+
+
 # ---- any session
 
 
@@ -154,9 +163,11 @@ def told(
     lost: Sequence[int] = (),
     changed: Sequence[int] = (),
     hour: bool = False,
+    silent: bool = False,
 ) -> dict[str, Any]:
     """The report of a session in which the turns ``lost`` read nothing, ``changed`` ones as the system prompt is another.
-    ``pauses``: seconds before each turn but the first; ``hour``: everything is written for an hour."""
+    ``pauses``: seconds before each turn but the first; ``hour``: everything is written for an hour; ``silent``: no usage
+    tells of the cache."""
     provider, model = who
     spans, now, version = [], 1_764_500_000.0, 0
     messages: list[dict[str, Any]] = []
@@ -167,14 +178,16 @@ def told(
         messages.append(said("user", text(f"question {turn}", TURN)))
         total, read = HEAD + TURN * (turn + 1), 0 if turn == 0 or turn in lost else HEAD + TURN * turn
         usage = {"input_tokens": total, "output_tokens": 1, "cache_read.input_tokens": read}
-        if who != GPT_4O:
+        if silent:
+            del usage["cache_read.input_tokens"]
+        elif who != GPT_4O:
             usage["cache_creation.input_tokens"] = total - read
         long = {"anthropic.usage.cache_creation.ephemeral_1h_input_tokens": total - read} if hour else {}
         spans.append(
             Span(
                 trace_id="1" * 32, span_id=f"{turn + 1:016x}", parent_id="", name="chat", start_unix_nano=round(now * SECOND),
-                end_unix_nano=round((now + 1) * SECOND), kind=3, scope_name="opentelemetry.instrumentation.genai.openai",
-                scope_version="1.3b0",
+                end_unix_nano=round((now + 1) * SECOND), kind=3, scope_version="1.3b0",
+                scope_name="acme.tracer" if silent else "opentelemetry.instrumentation.genai.openai",
                 attributes={
                     "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider, "gen_ai.request.model": model,
                     "gen_ai.input.messages": json.dumps(messages),

@@ -82,7 +82,9 @@ def _waste(
     if dark:
         told = f"{of_all(len(dark), scene)}: neither usage nor text says what the cache did"
         return Found(unknown=told, value=total, calls=ids(dark))
-    return or_unplaced(Found(passed=f"{words(total)} billed again", value=total), scene)
+    silent = [r for r in scene.readings if r.access is not None and r.access.simulated and not _refused(r)]
+    by = f", by the text: {of_all(len(silent), scene)} do not report what the cache read" if silent else ""
+    return or_unplaced(Found(passed=f"{words(total)} billed again{by}", value=total), scene)
 
 
 def _accounted(r: Reading) -> bool:
