@@ -12,8 +12,9 @@ import pytest
 
 from otel_ctx import analyze
 from otel_ctx.engine import Engine
-from otel_ctx.model import Span
+from otel_ctx.model import Analysis, Span
 from otel_ctx.outputs.report import Inputs, build
+from otel_ctx.outputs.text import plain, render
 from tests.oracle import mutations
 from tests.oracle.example import TURNS, example, usage
 from tests.oracle.score import run
@@ -157,15 +158,15 @@ def text(of: str, tokens: int) -> str:
     return " ".join(f"{of} {n}" for n in range(tokens // 4))
 
 
-def told(
+def analysed(
     who: tuple[str, str],
     pauses: Sequence[float],
     lost: Sequence[int] = (),
     changed: Sequence[int] = (),
     hour: bool = False,
     silent: bool = False,
-) -> dict[str, Any]:
-    """The report of a session in which the turns ``lost`` read nothing, ``changed`` ones as the system prompt is another.
+) -> Analysis:
+    """A session in which the turns ``lost`` read nothing, ``changed`` ones as the system prompt is another.
     ``pauses``: seconds before each turn but the first; ``hour``: everything is written for an hour; ``silent``: no usage
     tells of the cache."""
     provider, model = who
@@ -200,7 +201,18 @@ def told(
         messages.append(said("assistant", "ok"))
     engine = Engine()
     engine.feed(spans)
-    return build(engine.close(), Inputs((), ()))
+    return engine.close()
+
+
+def told(who: tuple[str, str], pauses: Sequence[float], **more: Any) -> dict[str, Any]:
+    """The report of ``analysed``."""
+    return build(analysed(who, pauses, **more), Inputs((), ()))
+
+
+def shown(analysis: Analysis, verbose: int = 0) -> str:
+    """The report on a screen, in one line."""
+    lines = render(analysis, Inputs((), ()), verbose=verbose)
+    return " ".join(" ".join(plain(line) for line in lines).split())
 
 
 def test_keeping_an_entry_alive_costs_its_requests_where_no_longer_lifetime_is_offered() -> None:
@@ -249,3 +261,28 @@ def test_findings_together_bill_no_more_than_was_spent_above_the_best() -> None:
     (lost,) = [part["tokens"] for part in report["totals"]["waste"]["by_cause"].values()]
     assert usd.pop("ttl_overpaid") == pytest.approx((9400 - lost) * 2.25 / 1e6)
     assert math.fsum(usd.values()) == pytest.approx(lost * 5.7 / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("session", "words"),
+    [
+        ((SONNET, [30.0, 700.0, 30.0]), "by small requests in pauses, which keep entries alive"),
+        ((GPT_5_6, [30.0, 36_000.0, 30.0]), "by the longer lifetime of entries (12h)"),
+        (
+            (GPT_4O, [30.0, 86_400.0, 30.0]),
+            "4,352 tokens have no fix that is sure to cost less than they did",
+        ),
+    ],
+)
+def test_the_text_names_the_way_that_the_number_stands_for(
+    session: tuple[tuple[str, str], list[float]], words: str
+) -> None:
+    analysis = analysed(*session, lost=[2])
+    for verbose in (0, 1):
+        assert words in shown(analysis, verbose)
+
+
+def test_a_lifetime_in_vain_is_told_where_nothing_was_lost() -> None:
+    text = shown(analysed(SONNET, [30.0] * 4, hour=True))
+    assert "fixed, it saves $0.011, 32% of the cost" in text
+    assert "by the usual lifetime of entries (5m)" in text
