@@ -37,7 +37,8 @@ def savings_of(readings: Sequence[Reading], rules: Rules, overpaid: bool = False
     saved = {c: math.fsum(_saved(r, rules, c, marked) for r in priced) for c in choices}
     best = max(choices, key=lambda c: round(saved[c], _PICO))  # the first of those that save as much
     lost = [r for r in readings if r.losses]
-    known = not lost or overpaid or any(r.cost is not None for r in lost)
+    unread = any(r.cost is not None and r.cost.wasted is None for r in lost)  # a read has no price
+    known = not unread and (not lost or overpaid or any(r.cost is not None for r in lost))
     return Savings(
         tokens=sum(_kept(r, rules, best) for r in readings),
         usd=max(0.0, saved[best]) if known else None,

@@ -103,15 +103,15 @@ class Access(NamedTuple):
 class Cost:
     """List price of one call in USD, between ``low`` and ``high`` where usage or prices leave a class of tokens open; ``usd``
     counts what is open as the dearer one that is usual. ``parts`` add up to it. ``wasted``: of the lost tokens, above
-    the price of a read; ``saved``: what the cache saved."""
+    the price of a read; ``saved``: what the cache saved; each None where it wants the price of a read and there is none."""
 
     usd: float
     low: float
     high: float
     method: Literal["table", "maker", "package"]
     parts: Mapping[str, float]  # input_uncached, cache_read, cache_write, output
-    wasted: float
-    saved: float
+    wasted: float | None
+    saved: float | None
     losses: Mapping[str, float] = field(default_factory=dict)  # ``wasted`` by cause
 
 

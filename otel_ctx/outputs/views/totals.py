@@ -41,7 +41,7 @@ def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
         for cause, tokens in r.losses:
             sums = by_cause.setdefault(cause, {"tokens": 0, "usd": None})
             sums["tokens"] += tokens
-            if r.cost is not None:
+            if r.cost is not None and r.cost.wasted is not None:
                 sums["usd"] = (sums["usd"] or 0.0) + r.cost.losses.get(cause, 0.0)
     for sums in by_cause.values():
         sums["usd"] = rounded_usd(sums["usd"])
@@ -59,11 +59,12 @@ def _total_cost(readings: Sequence[Reading]) -> dict[str, Any]:
     costs = [r.cost for r in readings if r.cost is not None]
     if not costs:
         return {"usd": None, "usd_low": None, "usd_high": None, "saved_usd": None, "priced_calls": 0}
+    saved = [c.saved for c in costs if c.saved is not None]
     return {
         "usd": rounded_usd(math.fsum([c.usd for c in costs])),
         "usd_low": rounded_usd(math.fsum([c.low for c in costs])),
         "usd_high": rounded_usd(math.fsum([c.high for c in costs])),
-        "saved_usd": rounded_usd(math.fsum([c.saved for c in costs])),
+        "saved_usd": rounded_usd(math.fsum(saved)) if len(saved) == len(costs) else None,
         "priced_calls": len(costs),
     }
 

@@ -50,13 +50,17 @@ def max_waste(scene: Scene, bound: int) -> Found:
 
 
 def max_waste_usd(scene: Scene, bound: float) -> Found:
-    found = _waste(scene, Fraction(bound), lambda r: r.cost.wasted if r.cost is not None else 0.0, _usd)
-    dear = [r for r in scene.readings if r.wasted and r.cost is None]
+    found = _waste(scene, Fraction(bound), lambda r: _lost_usd(r) or 0.0, _usd)
+    dear = [r for r in scene.readings if r.wasted and _lost_usd(r) is None]
     if found.failed or not dear:
         return found
     models = ", ".join(dict.fromkeys(r.call.model or "a model without a name" for r in dear))
     told = f"{of_all(len(dear), scene)} lost tokens at no known price ({models}); --rules FILE can tell it"
     return Found(unknown=told, value=found.value, calls=ids(dear))
+
+
+def _lost_usd(r: Reading) -> float | None:
+    return r.cost.wasted if r.cost is not None else None
 
 
 def _usd(value: float) -> str:
