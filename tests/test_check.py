@@ -131,6 +131,30 @@ def test_what_holds_by_the_text_alone_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("bound", "result", "told"),
+    [
+        (0.01, "fail", "$0.02 billed again, most"),
+        (
+            0.025,
+            "not_checked",
+            "$0.02 to $0.03 billed again: usage does not say for how long tokens were written",
+        ),
+        (0.031, "pass", "$0.02 to $0.03 billed again"),
+    ],
+)
+def test_a_loss_with_two_bounds_holds_by_the_dearer_one(bound: float, result: str, told: str) -> None:
+    whole = analysis("demo")
+    first = next(r for r in whole.readings if r.wasted and r.cost is not None)
+    assert first.cost is not None
+    cost = replace(first.cost, wasted=0.02, wasted_high=0.03)
+    whole = replace(whole, readings=(first._replace(cost=cost),))
+    (found,) = judge(whole, whole, Gates(max_waste_usd=bound))
+
+    assert found.result == result
+    assert found.told.startswith(told)
+
+
+@pytest.mark.parametrize(
     ("case", "gate", "why"),
     [
         ("codex-nocontent", {"stable_prefix": True}, "contents were not recorded"),

@@ -354,3 +354,14 @@ def test_what_was_lost_is_worth_nothing_known_where_a_read_has_no_price() -> Non
 def test_cached_tokens_of_a_known_model_cost_what_the_rule_of_its_cache_says() -> None:
     own = mine("claude-opus-5", "usd = { input = 1, output = 1 }")
     assert exactly(cost("claude-opus-5", "anthropic", rules=own, cache_read=60_000)) == 0.056
+
+
+def test_what_was_lost_has_two_bounds_where_it_is_not_told_for_how_long_it_was_written() -> None:
+    """5 minutes cost $6.25, an hour $10, a read $0.5 per million tokens."""
+    for hour, least, most in ((None, 5.75, 9.5), (0, 5.75, 5.75), (1000, 9.5, 9.5)):
+        usage = Usage(input=1000, cache_read=0, cache_write=1000, cache_write_1h=hour, output=0)
+        asked = call([("x", 1)], model="claude-opus-5", platform="anthropic", usage=usage)
+        found = cost_of(asked, [("prefix_changed", 800)], RULES)
+        assert found is not None
+        assert found.wasted == pytest.approx(800 * least / 1e6)
+        assert found.wasted_high == pytest.approx(800 * most / 1e6)

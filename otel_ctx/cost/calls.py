@@ -31,6 +31,7 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
     writes = parts["cache_write"] * MILLION
     plain = max(0.0, rates.fresh - rates.read)
     by_cause: dict[str, float] = {}
+    longest = 0.0  # what the lost tokens cost more if all was written for the longer time
     unread = "cache_read" in rates.unpriced
     if losses and not unread:
         dear = max(0.0, (writes / write if write else rates.write) - rates.read)
@@ -38,6 +39,8 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
         for cause, tokens in losses:
             written = min(tokens, rest)
             rest -= written
+            if usage.cache_write_1h is None:
+                longest += written * max(0.0, rates.write_1h - rates.write) / MILLION
             lost = (written * dear + (tokens - written) * plain) / MILLION
             by_cause[cause] = by_cause.get(cause, 0.0) + lost
     saved = (read * plain - max(0.0, writes - write * rates.fresh)) / MILLION
@@ -50,6 +53,7 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
         wasted=None if losses and unread else sum(by_cause.values()),
         saved=None if any(parts[name] for name in rates.unpriced) else saved,
         losses=by_cause,
+        wasted_high=None if losses and unread else sum(by_cause.values()) + longest,
     )
 
 

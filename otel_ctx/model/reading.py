@@ -113,6 +113,9 @@ class Cost:
     wasted: float | None
     saved: float | None
     losses: Mapping[str, float] = field(default_factory=dict)  # ``wasted`` by cause
+    wasted_high: float | None = (
+        None  # ``wasted`` at most, where usage does not say for how long tokens were written
+    )
 
 
 Lifetime = Literal["as_it_is", "shorter", "longer", "kept_alive"]

@@ -78,7 +78,11 @@ def cache(view: View) -> Iterator[Line]:
 def _lost(waste: dict[str, Any], readings: Sequence[Reading], width: int) -> Iterator[Line]:
     yield BLANK
     total = f"{number(waste['tokens'])} tokens billed again"
-    lost = f", {usd(waste['usd'])} more than reading them" if waste["usd"] is not None else ""
+    lost = (
+        f", {usd_range(waste['usd'], waste['usd_high'])} more than reading them"
+        if waste["usd"] is not None
+        else ""
+    )
     predicted = " (predicted)" if only_predicted(r for r in readings if r.losses) else ""
     yield line("  ", Run(total, "strong"), lost, predicted)
     for cause, part in waste["by_cause"].items():

@@ -46,11 +46,13 @@ def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
     for sums in by_cause.values():
         sums["usd"] = rounded_usd(sums["usd"])
     known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
+    most = [c.wasted_high or c.wasted or 0.0 for r in readings if r.losses and (c := r.cost) is not None]
     return {
         "tokens": sum(c["tokens"] for c in by_cause.values())
         if wasted_tokens(readings) is not None or not readings
         else None,
         "usd": rounded_usd(math.fsum(known)) if known else None,
+        "usd_high": rounded_usd(math.fsum(most)) if known else None,
         "by_cause": dict(sorted(by_cause.items(), key=lambda item: (-item[1]["tokens"], item[0]))),
     }
 
