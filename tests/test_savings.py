@@ -286,3 +286,14 @@ def test_a_lifetime_in_vain_is_told_where_nothing_was_lost() -> None:
     text = shown(analysed(SONNET, [30.0] * 4, hour=True))
     assert "fixed, it saves $0.011, 32% of the cost" in text
     assert "by the usual lifetime of entries (5m)" in text
+
+
+def test_a_lifetime_that_only_may_bridge_a_pause_is_said_to_and_not_counted() -> None:
+    """gpt-5.4: what is asked to live 24 h is certain to for 30 min."""
+    for pause, sure in ((1200.0, True), (5400.0, False)):
+        report = told(("openai", "gpt-5.4"), [30.0, pause, 30.0], lost=[2])
+        (fix,) = [f["fix"] for f in report["findings"] if f["kind"] == "ttl_expired"]
+        (savings,) = [c["savings"] for c in report["conversations"]]
+        assert 'prompt_cache_retention "24h"' in fix
+        assert ("it may bridge them, 30 min are certain" in fix) is not sure
+        assert savings["lifetime"] == ("longer" if sure else "as_it_is")

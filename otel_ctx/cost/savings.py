@@ -93,7 +93,10 @@ def _requests(r: Reading, rules: Rules) -> int | None:
         return None
     usual = next(iter(terms_of(r.call, rules)), None)
     seconds = access.ttl_seconds or (usual.seconds if usual is not None else 0)
-    return math.floor(access.gap_seconds / seconds) if seconds else None
+    if not seconds:
+        return None
+    ended = any(cause in _OF_TIME for cause, _ in r.losses)
+    return max(int(ended), math.floor(access.gap_seconds / seconds))
 
 
 def _saved(r: Reading, rules: Rules, choice: _Choice, marked: bool) -> float:
