@@ -117,6 +117,43 @@ def test_what_holds_to_the_token(case: str, gate: dict[str, Any]) -> None:
     assert verdict(case, **gate).result == "pass"
 
 
+def test_what_holds_by_the_text_alone_says_so() -> None:
+    whole = analysis("mended")
+    told = [
+        r._replace(access=r.access._replace(simulated=True)) for r in whole.readings if r.access is not None
+    ]
+    whole = replace(whole, readings=tuple(told))
+    (found,) = judge(whole, whole, Gates(max_waste=0))
+
+    assert found.result == "pass"
+    assert found.told.startswith("0 tokens billed again, by the text: ")
+    assert found.told.endswith(" do not report what the cache read")
+
+
+@pytest.mark.parametrize(
+    ("bound", "result", "told"),
+    [
+        (0.01, "fail", "$0.02 billed again, most"),
+        (
+            0.025,
+            "not_checked",
+            "$0.02 to $0.03 billed again: usage does not say for how long tokens were written",
+        ),
+        (0.031, "pass", "$0.02 to $0.03 billed again"),
+    ],
+)
+def test_a_loss_with_two_bounds_holds_by_the_dearer_one(bound: float, result: str, told: str) -> None:
+    whole = analysis("demo")
+    first = next(r for r in whole.readings if r.wasted and r.cost is not None)
+    assert first.cost is not None
+    cost = replace(first.cost, wasted=0.02, wasted_high=0.03)
+    whole = replace(whole, readings=(first._replace(cost=cost),))
+    (found,) = judge(whole, whole, Gates(max_waste_usd=bound))
+
+    assert found.result == result
+    assert found.told.startswith(told)
+
+
 @pytest.mark.parametrize(
     ("case", "gate", "why"),
     [

@@ -322,3 +322,46 @@ def test_a_longer_write_may_be_the_cheaper_one() -> None:
     own = mine("claude-sonnet-4-5", "usd = { input = 3, cache_write = 1, cache_write_1h = 0.5 }")
     found = cost("claude-sonnet-4-5", "anthropic", rules=own, cache_write=100_000, output=0)
     assert bounds(found) == (0.05, 0.1, 0.1)
+
+
+# ---- a class of token that has no price
+
+
+def test_cached_tokens_without_a_price_cost_between_nothing_and_the_price_of_input() -> None:
+    own = mine("our-model", "usd = { input = 1, output = 2 }", "azure")
+    found = cost("our-model", "azure", rules=own, cache_read=60_000)
+    assert bounds(found) == (0.06, 0.12, 0.12)
+    assert found is not None
+    assert found.saved is None  # not 0
+    assert found.wasted == 0
+
+    unread = cost("our-model", "azure", rules=own)
+    assert exactly(unread) == 0.12
+    assert unread is not None
+    assert unread.saved == 0
+
+
+def test_what_was_lost_is_worth_nothing_known_where_a_read_has_no_price() -> None:
+    own = mine("our-model", "usd = { input = 1, output = 2 }", "azure")
+    asked = call(
+        [("x", 1)], model="our-model", platform="azure", usage=Usage(input=1000, cache_read=0, output=0)
+    )
+    found = cost_of(asked, [("prefix_changed", 500)], own)
+    assert found is not None
+    assert (found.wasted, found.losses) == (None, {})
+
+
+def test_cached_tokens_of_a_known_model_cost_what_the_rule_of_its_cache_says() -> None:
+    own = mine("claude-opus-5", "usd = { input = 1, output = 1 }")
+    assert exactly(cost("claude-opus-5", "anthropic", rules=own, cache_read=60_000)) == 0.056
+
+
+def test_what_was_lost_has_two_bounds_where_it_is_not_told_for_how_long_it_was_written() -> None:
+    """5 minutes cost $6.25, an hour $10, a read $0.5 per million tokens."""
+    for hour, least, most in ((None, 5.75, 9.5), (0, 5.75, 5.75), (1000, 9.5, 9.5)):
+        usage = Usage(input=1000, cache_read=0, cache_write=1000, cache_write_1h=hour, output=0)
+        asked = call([("x", 1)], model="claude-opus-5", platform="anthropic", usage=usage)
+        found = cost_of(asked, [("prefix_changed", 800)], RULES)
+        assert found is not None
+        assert found.wasted == pytest.approx(800 * least / 1e6)
+        assert found.wasted_high == pytest.approx(800 * most / 1e6)

@@ -501,6 +501,12 @@ def test_a_setting_that_asks_for_a_lifetime_is_data() -> None:
     asked_by = family.values["ttl_asked_by"]
     assert dict(asked_by.value) == {"24h": 'prompt_cache_retention "24h"'}
     assert (asked_by.status, asked_by.sources) == ("documented", ("openai-caching",))
+    longer = RULES.model("gpt-5.6")
+    assert longer is not None
+    assert longer.get("ttl_asked_by").keys() == {"12h"} < longer.ttl_seconds.keys()
+    bedrock = RULES.model("gpt-5.6", "bedrock")
+    assert bedrock is not None
+    assert not bedrock.get("ttl_asked_by")
 
 
 def test_a_name_stands_for_variants_not_versions() -> None:

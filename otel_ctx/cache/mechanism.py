@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from otel_ctx.rules import Family
+from otel_ctx.rules.rows import BY_HANDLE
 
 Style = Literal["marked", "endings", "prefix", "effort"]
 """marked: entries stand at the request's markers. endings: at the end of the newest message. prefix: wherever two
@@ -17,7 +18,6 @@ _STYLES: dict[str, Style] = {
     "radix": "prefix", "slot_prefix": "prefix", "auto_units": "effort", "auto_best_effort": "effort",
 }  # fmt: skip
 _FAR = 1 << 30
-_BY_HANDLE = "explicit"  # a lifetime of caches that are made by hand and named in the request
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def mechanism_of(family: Family) -> Mechanism:
     lifetimes = {
         name: Lifetime(least, most)
         for name, (least, most) in family.ttl_seconds.items()
-        if style == "marked" or name != _BY_HANDLE
+        if style == "marked" or name != BY_HANDLE
     }
     within = {*(family.get("in_prefix") or ())}
     if style == "endings":

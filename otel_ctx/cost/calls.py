@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from otel_ctx.cost.prices import MILLION, USUAL, prices_of
+from otel_ctx.cost.prices import MILLION, prices_of
 from otel_ctx.model import Call, Cost, Usage
 from otel_ctx.rules import Rules
 from otel_ctx.rules.rows import Rates
@@ -31,24 +31,29 @@ def cost_of(call: Call, losses: Sequence[tuple[str, int]], rules: Rules) -> Cost
     writes = parts["cache_write"] * MILLION
     plain = max(0.0, rates.fresh - rates.read)
     by_cause: dict[str, float] = {}
-    if losses:
+    longest = 0.0  # what the lost tokens cost more if all was written for the longer time
+    unread = "cache_read" in rates.unpriced
+    if losses and not unread:
         dear = max(0.0, (writes / write if write else rates.write) - rates.read)
         rest = write
         for cause, tokens in losses:
             written = min(tokens, rest)
             rest -= written
+            if usage.cache_write_1h is None:
+                longest += written * max(0.0, rates.write_1h - rates.write) / MILLION
             lost = (written * dear + (tokens - written) * plain) / MILLION
             by_cause[cause] = by_cause.get(cause, 0.0) + lost
-    saved = read * plain - max(0.0, writes - write * rates.fresh)
+    saved = (read * plain - max(0.0, writes - write * rates.fresh)) / MILLION
     return Cost(
         usd=total,
         low=low,
         high=high,
         method=method,
         parts=parts,
-        wasted=sum(by_cause.values()),
-        saved=saved / MILLION,
+        wasted=None if losses and unread else sum(by_cause.values()),
+        saved=None if any(parts[name] for name in rates.unpriced) else saved,
         losses=by_cause,
+        wasted_high=None if losses and unread else sum(by_cause.values()) + longest,
     )
 
 
@@ -69,9 +74,8 @@ def _bounds(
     were written, and for how long."""
     usage = call.usage
     low = high = total
-    if call.service_tier not in USUAL:
-        # a price that is not published may be anything up to that of fresh input
-        low -= sum(parts[name] for name in rates.unpriced)
+    # a price that nobody tells may be anything up to that of fresh input
+    low -= sum(parts[name] for name in rates.unpriced)
     if usage.cache_write and usage.cache_write_1h is None:
         long = usage.cache_write * (rates.write_1h - rates.write) / MILLION
         low, high = low + min(0.0, long), high + max(0.0, long)

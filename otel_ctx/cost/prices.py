@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from otel_ctx.model import Call
 from otel_ctx.rules import Price, Rules
 from otel_ctx.rules.names import normalise_model_id, priced_names
-from otel_ctx.rules.rows import AS_LISTED, Rates, day_of, in_force, on_day
+from otel_ctx.rules.rows import AS_LISTED, BY_HANDLE, Family, Rates, day_of, in_force, on_day
 
 USUAL = ("", "standard")
 """Service tiers: nothing was said of any, or that it was the usual one."""
@@ -17,6 +17,7 @@ USUAL = ("", "standard")
 Method = Literal["table", "maker", "package"]
 MILLION = 1_000_000
 """Tokens that a price is of."""
+_HOUR = "1h"  # the longer lifetime that has a class of usage, and a price, of its own
 
 
 def prices_of(call: Call, rules: Rules) -> tuple[tuple[Rates, ...], Method] | None:
@@ -50,16 +51,42 @@ def _prices_of(call: Call, rules: Rules) -> tuple[tuple[Price, ...], tuple[float
     return tuple(row.completed(family) for row in rows), AS_LISTED, "package"
 
 
-def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:
-    """Seconds that a cache entry lives which was written for the shorter time, and the USD per million tokens of a write
-    for that and for the longer time. None where the model offers no choice, or no price is known."""
+class Term(NamedTuple):
+    """A lifetime of cache entries that can be asked for: its name, the seconds that an entry lives at least, and USD per
+    million tokens that are written for it."""
+
+    name: str
+    seconds: int
+    write: float
+
+
+def terms_of(call: Call, rules: Rules) -> tuple[Term, ...]:
+    """The lifetimes that a model offers, the usual one first. None of them where no price is known."""
     family = rules.model(call.model, call.served_by)
     found = prices_of(call, rules)
-    if family is None or found is None or len(family.ttl_seconds) < 2:
-        return None
+    if family is None or found is None:
+        return ()
     (rates, *_), _ = found
-    least = next(iter(family.ttl_seconds.values()))[0]
-    return least, rates.write, rates.write_1h
+    offered = [(name, least) for name, (least, _) in family.ttl_seconds.items() if name != BY_HANDLE]
+    return tuple(
+        Term(name, least, rates.write if n == 0 else _write(name, rates, family))
+        for n, (name, least) in enumerate(offered)
+    )
+
+
+def _write(name: str, rates: Rates, family: Family) -> float:
+    """Of a longer lifetime: by its price, else by what the rule of the cache says. Never less than a usual one."""
+    if name == _HOUR and rates.write_1h != rates.write:
+        return rates.write_1h
+    return max(rates.write, rates.fresh * family.write_multiplier.get(name, 0.0))
+
+
+def lifetimes(call: Call, rules: Rules) -> tuple[int, float, float] | None:
+    """Seconds that a cache entry lives which was written for the usual time, and the USD per million tokens of a write
+    for that and for an hour. None where the model offers no choice of them, or no price is known."""
+    usual, *others = terms_of(call, rules) or (None,)
+    hour = next((term for term in others if term.name == _HOUR), None)
+    return (usual.seconds, usual.write, hour.write) if usual is not None and hour is not None else None
 
 
 # ---- the prices of the package genai-prices (the extra ``prices``): imported when a model is not in the table

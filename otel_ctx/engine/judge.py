@@ -325,7 +325,7 @@ def _depth(call: Call, tokens: Tokens) -> tuple[int | None, Method]:
 
 def _priced(finding: Finding, blamed: Blame, cost: Cost | None) -> Finding:
     """With its share of what the lost tokens cost."""
-    if cost is None or not blamed.tokens or not finding.tokens:
+    if cost is None or cost.wasted is None or not blamed.tokens or not finding.tokens:
         return finding
     cause, tokens = next((own for own in blamed.losses if own[0] == finding.kind), ("", blamed.tokens))
     usd = cost.losses[cause] if cause else cost.wasted

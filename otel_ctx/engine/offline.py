@@ -88,7 +88,6 @@ def _with_savings(
     own: dict[str, list[Reading]] = defaultdict(list)
     for r in readings:
         own[r.conversation].append(r)
-    overpaid = {f.calls[0]: f.usd or 0.0 for f in found if f.kind == "ttl_overpaid"}
+    overpaid = {f.calls[0] for f in found if f.kind == "ttl_overpaid"}
     for c in conversations:
-        extra = sum(overpaid.get(id_, 0.0) for id_ in c.calls)
-        yield replace(c, savings=savings_of(own[c.id], rules, extra))
+        yield replace(c, savings=savings_of(own[c.id], rules, not overpaid.isdisjoint(c.calls)))

@@ -200,7 +200,8 @@ def _longer(step: Step, access: Access) -> str:
         at_marker = marking_of(step.call).longer if (step.engine, name) == ("breakpoint", "1h") else None
         how = at_marker or asked_by.get(name)
         if how and least > had and gap < (most or least):
-            return f"Where such pauses are usual, ask for the longer lifetime ({how}). "
+            sure = "" if gap <= least else f": it may bridge them, {_span(least)} are certain"
+            return f"Where such pauses are usual, ask for the longer lifetime ({how}){sure}. "
     return "No lifetime that is offered bridges such a pause. "
 
 

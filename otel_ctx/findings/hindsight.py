@@ -225,6 +225,7 @@ def _overpaid(calls: Sequence[Reading], longer: Longer) -> Iterator[Finding]:
     if not starts[0] or any(b - a > seconds * SECOND for a, b in pairwise(starts)):
         return
     tokens = sum(r.call.usage.cache_write_1h or 0 for r in written)
+    again = sum(map(_written_again, written))
     longest = max((b - a) / SECOND for a, b in pairwise(starts))
     yield Finding(
         kind="ttl_overpaid",
@@ -233,10 +234,20 @@ def _overpaid(calls: Sequence[Reading], longer: Longer) -> Iterator[Finding]:
         detail=(
             f"{tokens:,} tokens were written for an hour, and no pause was longer than {longest:,.0f} s: the usual lifetime "
             f"of {seconds // 60} minutes, which every read renews, would have done."
+            + (f" The price of {again:,} of them is told where they were billed again." if again else "")
         ),
         fix=f"{marking_of(written[0].call).shorter}; an hour is for longer pauses only.",
         calls=tuple(r.call.id for r in written),
         tokens=tokens,
-        usd=tokens * (long - short) / 1_000_000 if long > short else None,
+        usd=(tokens - again) * (long - short) / 1_000_000 if long > short else None,
         evidence="reported",
     )
+
+
+def _written_again(r: Reading) -> int:
+    """Of the tokens that were written for an hour, those that another finding bills, with all that their write cost above a
+    read."""
+    usage = r.call.usage
+    write = usage.cache_write or 0
+    lost = min(write, sum(n for _, n in r.losses))
+    return round(lost * (usage.cache_write_1h or 0) / write) if write else 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from otel_ctx.findings.gaps import gaps, recorded_by
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import fix_for_double, switch_of
-from otel_ctx.model import Cost, Evidence, Finding, NotChecked, Severity
+from otel_ctx.model import Call, Cost, Evidence, Finding, NotChecked, Severity
 
 _MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
 _FEW = 64  # tokens
@@ -129,31 +129,46 @@ def _times(n: int) -> str:
 
 
 def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
-    """The model's price is not known: no cost is given, rather than a wrong one."""
+    """The model's price is not known: no cost is given, rather than a wrong one. Or that of its cached tokens is not."""
     call = step.call
-    if (
-        cost is not None
-        or not call.model
-        or call.usage.input is None
-        or "aggregate_only" in call.completeness.reasons
-    ):
+    usual = call.service_tier in ("", "standard")
+    if cost is not None:
+        if usual and (cost.saved is None or cost.wasted is None):
+            yield _unpriced(
+                call,
+                "The price of cached tokens is not known",
+                f"{call.model} has a price of input, and none of what the cache read or wrote: between nothing and the "
+                "price of input is counted.",
+                "Name cache_read, and cache_write where writes cost, in a [[price]] row of --rules FILE.",
+            )
+        return
+    if not call.model or call.usage.input is None or "aggregate_only" in call.completeness.reasons:
         return
     served = ""
     fix = (
         "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into a file of "
         "your own: --rules FILE with a [[price]] row. The name of a deployment is mended by --model NAME=MODEL."
     )
-    if call.service_tier not in ("", "standard"):
+    if not usual:
         served = f" for requests that were served as {call.service_tier}"
         fix = (
             "Write what such requests cost into a file of your own: --rules FILE with a [[service_tier]] row, and a "
             "[[price]] row where the model has none."
         )
-    yield Finding(
+    yield _unpriced(
+        call,
+        "The price of a model is not known",
+        f"{call.model} is in no price table{served}: its cost is left out, not counted as zero.",
+        fix,
+    )
+
+
+def _unpriced(call: Call, title: str, detail: str, fix: str) -> Finding:
+    return Finding(
         kind="unpriced_model",
         severity="info",
-        title="The price of a model is not known",
-        detail=f"{call.model} is in no price table{served}: its cost is left out, not counted as zero.",
+        title=title,
+        detail=detail,
         fix=fix,
         calls=(call.id,),
         evidence="unknown",

@@ -103,32 +103,37 @@ class Access(NamedTuple):
 class Cost:
     """List price of one call in USD, between ``low`` and ``high`` where usage or prices leave a class of tokens open; ``usd``
     counts what is open as the dearer one that is usual. ``parts`` add up to it. ``wasted``: of the lost tokens, above
-    the price of a read; ``saved``: what the cache saved."""
+    the price of a read; ``saved``: what the cache saved; each None where it wants the price of a read and there is none."""
 
     usd: float
     low: float
     high: float
     method: Literal["table", "maker", "package"]
     parts: Mapping[str, float]  # input_uncached, cache_read, cache_write, output
-    wasted: float
-    saved: float
+    wasted: float | None
+    saved: float | None
     losses: Mapping[str, float] = field(default_factory=dict)  # ``wasted`` by cause
+    wasted_high: float | None = (
+        None  # ``wasted`` at most, where usage does not say for how long tokens were written
+    )
 
 
-Lifetime = Literal["as_it_is", "longer", "kept_alive"]
-"""Of cache entries: as they were asked for; the longer one that the provider offers; the usual one, renewed in pauses."""
+Lifetime = Literal["as_it_is", "shorter", "longer", "kept_alive"]
+"""Of cache entries: as they were asked for; the usual one, where a longer one was in vain; a longer one that the provider
+offers; as they were asked for, and renewed in pauses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Savings:
     """What a conversation would save at list price with its findings fixed. ``tokens`` would be read from the cache instead of
     billed again; ``usd``: None where none of them has a price; ``spent``: USD that it cost; ``lifetime``: that is cheapest with
-    its pauses."""
+    its pauses, and ``ttl`` the provider's name of it where it is another one than was asked for."""
 
     tokens: int
     usd: float | None
     spent: float
     lifetime: Lifetime
+    ttl: str = ""
 
     @property
     def share(self) -> float | None:

@@ -281,7 +281,7 @@ def _cache(said: Said, source: dict[str, str]) -> Iterator[tuple[str, int | floa
         if paid:
             yield "otelctx.waste.cost.usd", paid, {**source, "cause": cause}
     for realized, usd in (("true", r.cost.saved), ("false", r.cost.wasted)):
-        if usd > 0:
+        if usd is not None and usd > 0:
             yield "otelctx.savings.usd", usd, {**source, "realized": realized}
     for part, usd in r.cost.parts.items():
         if usd:

@@ -264,7 +264,8 @@ def _waste(r: Reading) -> dict[str, Any] | None:
     usd = rounded_usd(r.cost.wasted) if r.cost is not None else None
     paid = r.cost.losses if r.cost is not None else {}
     by_cause = {cause: {"tokens": n, "usd": rounded_usd(paid.get(cause))} for cause, n in r.losses}
-    return {"tokens": r.wasted, "usd": usd, "by_cause": by_cause}
+    high = rounded_usd(r.cost.wasted_high) if r.cost is not None else None
+    return {"tokens": r.wasted, "usd": usd, "usd_high": high, "by_cause": by_cause}
 
 
 def _cost(c: Cost | None) -> dict[str, Any] | None:
@@ -360,7 +361,13 @@ def _savings(s: Savings | None) -> dict[str, Any] | None:
     if s is None:
         return None
     share = round(s.share, 4) if s.share is not None else None
-    return {"tokens": s.tokens, "usd": rounded_usd(s.usd), "share": share, "lifetime": s.lifetime}
+    return {
+        "tokens": s.tokens,
+        "usd": rounded_usd(s.usd),
+        "share": share,
+        "lifetime": s.lifetime,
+        "ttl": s.ttl or None,
+    }
 
 
 def finding_of(f: Finding, include_text: bool) -> dict[str, Any]:

@@ -31,6 +31,9 @@ _MINUTE_NANOS = 60_000_000_000
 _THURSDAY, _SATURDAY = 3, 5  # days of the week, from Monday; 1970 began on a Thursday
 _EPOCH = date(1970, 1, 1).toordinal()
 
+BY_HANDLE = "explicit"
+"""A lifetime of caches that are made by hand and named in the request."""
+
 PRICED = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
 Row = Mapping[str, Any]

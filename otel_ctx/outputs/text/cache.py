@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from otel_ctx.model import Outcome, Reading
+from otel_ctx.model import Lifetime, Outcome, Reading
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import outcome_of
 from otel_ctx.outputs.text.layout import (
@@ -30,6 +30,12 @@ _INDENT = 2
 _NAME = 34
 _BAR = 12
 _OUTCOMES: tuple[Outcome, ...] = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
+_FIXLESS = ("provider_side_miss", "unknown")
+_WAYS: dict[Lifetime, str] = {
+    "shorter": "by the usual lifetime of entries",
+    "longer": "by the longer lifetime of entries",
+    "kept_alive": "by small requests in pauses, which keep entries alive",
+}
 
 
 def cache(view: View) -> Iterator[Line]:
@@ -64,20 +70,27 @@ def cache(view: View) -> Iterator[Line]:
         saved = cost["saved_usd"]
         words.append(f"saved {usd(saved)}" if saved > 0 else f"cost {usd(-saved)} more than no cache")
     yield from facts(words, view.width, _INDENT)
-    if not waste["tokens"]:
-        return
+    if waste["tokens"]:
+        yield from _lost(waste, readings, view.width)
+    yield from facts(_savings(view, sums["savings"], waste), view.width, _INDENT)
+
+
+def _lost(waste: dict[str, Any], readings: Sequence[Reading], width: int) -> Iterator[Line]:
     yield BLANK
     total = f"{number(waste['tokens'])} tokens billed again"
-    lost = f", {usd(waste['usd'])} more than reading them" if waste["usd"] is not None else ""
+    lost = (
+        f", {usd_range(waste['usd'], waste['usd_high'])} more than reading them"
+        if waste["usd"] is not None
+        else ""
+    )
     predicted = " (predicted)" if only_predicted(r for r in readings if r.losses) else ""
     yield line("  ", Run(total, "strong"), lost, predicted)
     for cause, part in waste["by_cause"].items():
         calls = sum(cause == c for r in readings for c, _ in r.losses)
         amount = f"{number(part['tokens']):>10}  {many(calls, 'call'):<10}"
         price = "" if part["usd"] is None else usd(part["usd"])
-        gauge = bar(part["tokens"] / waste["tokens"], _BAR, "notice") if view.width >= _NAME + 42 else ()
+        gauge = bar(part["tokens"] / waste["tokens"], _BAR, "notice") if width >= _NAME + 42 else ()
         yield line("    ", Run(f"{cause:<{_NAME - 4}}"), *gauge, f"  {amount}  {price}".rstrip())
-    yield from facts(_savings(sums["savings"], waste), view.width, _INDENT)
 
 
 def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
@@ -95,20 +108,38 @@ def _silent(readings: Sequence[Reading]) -> Iterator[str]:
         yield f"not reported by {escape(some(names))} ({many(len(calls), 'call')})"
 
 
-def _savings(savings: dict[str, Any] | None, waste: dict[str, Any]) -> Iterator[str]:
-    if savings is None or not savings["usd"]:
+def _savings(view: View, savings: dict[str, Any] | None, waste: dict[str, Any]) -> Iterator[str]:
+    if savings is None or savings["usd"] is None:
         return
-    yield f"fixed, it saves {usd(savings['usd'])}, {savings['share']:.0%} of the cost"
-    if (
-        waste["usd"] is not None
-        and usd(savings["usd"]) != usd(waste["usd"])
-        and savings["usd"] < waste["usd"]
-    ):
-        beyond = waste["tokens"] - savings["tokens"]
-        yield (
-            f"{number(beyond)} tokens have no known fix"
-            if beyond > 0
-            else "the writes that it takes are counted"
-        )
-    if savings["usd_per_1000_sessions"] is not None:
+    known = {c.id for c in view.analysis.conversations if c.savings is not None}
+    lost: Counter[str] = Counter()
+    for r in view.analysis.readings:
+        for cause, tokens in r.losses if r.conversation in known else ():
+            lost[cause] += tokens
+    beyond = max(0, lost.total() - savings["tokens"])
+    fixless = min(beyond, sum(lost[cause] for cause in _FIXLESS))
+    if savings["usd"]:
+        yield f"fixed, it saves {usd(savings['usd'])}, {savings['share']:.0%} of the cost"
+        ways = _ways(view)
+        yield from (f"{_WAYS[lifetime]}{f' ({ttl})' if ttl else ''}" for lifetime, ttl in ways)
+        if not beyond and _less(savings, waste):
+            kept = any(lifetime == "kept_alive" for lifetime, _ in ways)
+            yield f"the {'requests' if kept else 'writes'} that it takes are counted"
+        if fixless and _less(savings, waste):
+            yield f"{number(fixless)} tokens have no known fix"
+    if beyond > fixless:
+        yield f"{number(beyond - fixless)} tokens have no fix that is sure to cost less than they did"
+    if savings["usd"] and savings["usd_per_1000_sessions"] is not None:
         yield f"{usd(savings['usd_per_1000_sessions'])} in 1,000 such sessions"
+
+
+def _less(savings: dict[str, Any], waste: dict[str, Any]) -> bool:
+    """Whether less is saved than was lost, as it is written here."""
+    lost = waste["usd"]
+    return lost is not None and usd(savings["usd"]) != usd(lost) and savings["usd"] < lost
+
+
+def _ways(view: View) -> list[tuple[Lifetime, str]]:
+    """The lifetimes that the number stands for, with the names of those that are to be asked for."""
+    saved = [c.savings for c in view.analysis.conversations if c.savings is not None and c.savings.usd]
+    return list(dict.fromkeys((s.lifetime, s.ttl) for s in saved if s.lifetime in _WAYS))

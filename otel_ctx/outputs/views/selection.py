@@ -109,7 +109,7 @@ def _found(whole: Finding, readings: Sequence[Reading]) -> Finding:
     if len(readings) == len(whole.calls):
         return whole
     suffering = [r for r in readings if r.cause == whole.kind and r.wasted]
-    priced = [r.cost.wasted for r in suffering if r.cost is not None]
+    priced = [r.cost.wasted for r in suffering if r.cost is not None and r.cost.wasted is not None]
     return replace(
         whole,
         calls=tuple(r.call.id for r in readings),

@@ -41,7 +41,8 @@ def summary(label: str, readings: Sequence[Reading]) -> Summary:
     """``readings`` in the order of their starts."""
     depths = [r.context.usage for r in readings if r.context.usage is not None]
     told = [r.call.usage for r in readings if r.call.usage.input and r.call.usage.cache_read is not None]
-    judged = [r for r in readings if r.judged and r.cost is not None]
+    lost = [r.cost.wasted for r in readings if r.judged and r.cost is not None]
+    priced_loss = [usd for usd in lost if usd is not None]
     priced = [r.cost for r in readings if r.cost is not None]
     return Summary(
         label=label,
@@ -59,7 +60,7 @@ def summary(label: str, readings: Sequence[Reading]) -> Summary:
         usd=sum(c.usd for c in priced) if priced else None,
         usd_low=sum(c.low for c in priced) if priced else None,
         usd_high=sum(c.high for c in priced) if priced else None,
-        wasted_usd=sum(r.cost.wasted for r in judged if r.cost is not None) if judged else None,
+        wasted_usd=sum(priced_loss) if lost and len(priced_loss) == len(lost) else None,
         predicted=only_predicted(r for r in readings if r.wasted),
         breaks=_sum(int(r.break_ is not None) if r.seen else None for r in readings),
     )

@@ -41,16 +41,18 @@ def _total_waste(readings: Sequence[Reading]) -> dict[str, Any]:
         for cause, tokens in r.losses:
             sums = by_cause.setdefault(cause, {"tokens": 0, "usd": None})
             sums["tokens"] += tokens
-            if r.cost is not None:
+            if r.cost is not None and r.cost.wasted is not None:
                 sums["usd"] = (sums["usd"] or 0.0) + r.cost.losses.get(cause, 0.0)
     for sums in by_cause.values():
         sums["usd"] = rounded_usd(sums["usd"])
     known = [c["usd"] for c in by_cause.values() if c["usd"] is not None]
+    most = [c.wasted_high or c.wasted or 0.0 for r in readings if r.losses and (c := r.cost) is not None]
     return {
         "tokens": sum(c["tokens"] for c in by_cause.values())
         if wasted_tokens(readings) is not None or not readings
         else None,
         "usd": rounded_usd(math.fsum(known)) if known else None,
+        "usd_high": rounded_usd(math.fsum(most)) if known else None,
         "by_cause": dict(sorted(by_cause.items(), key=lambda item: (-item[1]["tokens"], item[0]))),
     }
 
@@ -59,11 +61,12 @@ def _total_cost(readings: Sequence[Reading]) -> dict[str, Any]:
     costs = [r.cost for r in readings if r.cost is not None]
     if not costs:
         return {"usd": None, "usd_low": None, "usd_high": None, "saved_usd": None, "priced_calls": 0}
+    saved = [c.saved for c in costs if c.saved is not None]
     return {
         "usd": rounded_usd(math.fsum([c.usd for c in costs])),
         "usd_low": rounded_usd(math.fsum([c.low for c in costs])),
         "usd_high": rounded_usd(math.fsum([c.high for c in costs])),
-        "saved_usd": rounded_usd(math.fsum([c.saved for c in costs])),
+        "saved_usd": rounded_usd(math.fsum(saved)) if len(saved) == len(costs) else None,
         "priced_calls": len(costs),
     }
 

@@ -50,13 +50,32 @@ def max_waste(scene: Scene, bound: int) -> Found:
 
 
 def max_waste_usd(scene: Scene, bound: float) -> Found:
-    found = _waste(scene, Fraction(bound), lambda r: r.cost.wasted if r.cost is not None else 0.0, _usd)
-    dear = [r for r in scene.readings if r.wasted and r.cost is None]
-    if found.failed or not dear:
+    found = _waste(scene, Fraction(bound), lambda r: _lost_usd(r) or 0.0, _usd)
+    if found.failed or found.unknown:
         return found
+    dear = [r for r in scene.readings if r.wasted and _lost_usd(r) is None]
+    if not dear:
+        return _open(scene, Fraction(bound), found)
     models = ", ".join(dict.fromkeys(r.call.model or "a model without a name" for r in dear))
     told = f"{of_all(len(dear), scene)} lost tokens at no known price ({models}); --rules FILE can tell it"
     return Found(unknown=told, value=found.value, calls=ids(dear))
+
+
+def _open(scene: Scene, bound: Fraction, found: Found) -> Found:
+    """``found`` holds by the least that it may be: for how long tokens were written is not always told."""
+    lost = [r for r in scene.readings if r.cost is not None and r.cost.wasted and r.cost.wasted_high]
+    most = sum((Fraction(r.cost.wasted_high or 0.0) for r in lost if r.cost is not None), Fraction(0))
+    least, dearest = _usd(found.value or 0.0), _usd(float(most))
+    if least == dearest:
+        return found
+    if most <= bound:
+        return Found(passed=found.passed.replace(least, f"{least} to {dearest}", 1), value=found.value)
+    told = f"{least} to {dearest} billed again: usage does not say for how long tokens were written"
+    return Found(unknown=told, value=found.value, calls=ids(lost))
+
+
+def _lost_usd(r: Reading) -> float | None:
+    return r.cost.wasted if r.cost is not None else None
 
 
 def _usd(value: float) -> str:
@@ -82,7 +101,9 @@ def _waste(
     if dark:
         told = f"{of_all(len(dark), scene)}: neither usage nor text says what the cache did"
         return Found(unknown=told, value=total, calls=ids(dark))
-    return or_unplaced(Found(passed=f"{words(total)} billed again", value=total), scene)
+    silent = [r for r in scene.readings if r.access is not None and r.access.simulated and not _refused(r)]
+    by = f", by the text: {of_all(len(silent), scene)} do not report what the cache read" if silent else ""
+    return or_unplaced(Found(passed=f"{words(total)} billed again{by}", value=total), scene)
 
 
 def _accounted(r: Reading) -> bool:
