@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from otel_ctx import analyze
+from otel_ctx.model import Said
 from otel_ctx.outputs import data
+from otel_ctx.outputs.attributes import attributes
 from otel_ctx.outputs.html.data import page
 from otel_ctx.outputs.report import Inputs, build
 from otel_ctx.outputs.views.gates import Gates, judge
@@ -19,6 +21,7 @@ from otel_ctx.outputs.views.listing import ORDERS, listing
 from otel_ctx.reports import Report
 from otel_ctx_cli.main import main
 from tests.test_conversations import App, analysed, said
+from tests.test_finding_words import RULE, findings, turns
 
 CORPUS = Path(__file__).parent / "corpus"
 UNTOLD = ("anthropic-sdk-default", "oll053-gemini", "otel-openai-v2-chat-legacy-off")
@@ -115,3 +118,38 @@ def test_a_prompt_that_was_cut_has_no_waste_of_zero(scope: str, cut: bool) -> No
 
     assert {bool(r.call.completeness.lost) for r in analysis.readings} == {cut}
     assert (waste, found.result) == ((None, "not_checked") if cut else (0, "pass"))
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["unchanged", "another system prompt"])
+def test_a_model_without_a_cache_rule_lost_an_unknown_number_of_tokens(tmp_path: Path, broken: bool) -> None:
+    """Less was read than could have been: whether its cache keeps that, no rule says."""
+    found = analyze(unruled_dump(tmp_path, broken))
+    calls, totals = found.to_dict()["calls"], found.to_dict()["totals"]
+    (finding,) = [f for f in found.findings if f.kind == "unknown_cache_rule"]
+    gates = judge(found.analysis, found.analysis, Gates(max_waste=0, max_waste_usd=0.0))
+
+    assert calls[1]["waste"] is None
+    assert (totals["waste"]["tokens"], totals["savings"], found.totals.wasted) == (None, None, None)
+    assert "zephyr-99 on anthropic" in finding.detail
+    assert 'match = ["zephyr-99"], platforms = ["anthropic"]' in finding.fix
+    assert [v.result for v in gates] == ["not_checked", "not_checked"]
+    assert all("zephyr-99" in v.told for v in gates)
+    for word in ("lost: no cache rule of zephyr-99", "[[family]]"):
+        assert word in found.to_text()
+    assert all("costs nothing yet" not in f.detail for f in found.findings)
+
+
+def test_a_call_without_a_cache_rule_has_no_attribute_of_waste(tmp_path: Path) -> None:
+    found = analyze(unruled_dump(tmp_path, False))
+    first, second = (attributes(Said(r, (), ()), "primary") for r in found.analysis.readings)
+
+    assert first["otelctx.waste.tokens"] == 0
+    assert "otelctx.waste.tokens" not in second
+
+
+def unruled_dump(tmp_path: Path, broken: bool) -> Path:
+    calls = [
+        (20 * i, turns(i, f"{i * broken} {RULE * 150}"), 3_450 + 80 * i, 0, 0) for i in range(2)
+    ]
+    findings(tmp_path, "anthropic", "zephyr-99", calls)
+    return tmp_path / "dump.json"

@@ -93,6 +93,7 @@ def judge(
         further=max(0, further),
         minimum=mech.minimum,
         in_use=in_use,
+        ruled=not lost or run.family is not None,
     )
 
 

@@ -18,7 +18,7 @@ from otel_ctx.cost import cost_of
 from otel_ctx.engine.evidence import Evidence
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
-from otel_ctx.findings import CHECKS, Blame, Step, blame, unpriced_model
+from otel_ctx.findings import CHECKS, Blame, Step, blame, unknown_cache_rule, unpriced_model
 from otel_ctx.memo import Memo
 from otel_ctx.model import (
     Band,
@@ -109,6 +109,7 @@ class Judge:
         blamed = blame(step, found)
         losses = blamed.losses
         cost = cost_of(step.call, losses, self._rules)
+        found += unknown_cache_rule(step, blamed.tokens)
         found += unpriced_model(step, cost)
         findings: tuple[Finding, ...] = ()
         ignored: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
 from otel_ctx.findings.loss import costless
 from otel_ctx.findings.merge import gather, ranked
-from otel_ctx.findings.quality import unknown_dialects, unpaired, unpriced_model
+from otel_ctx.findings.quality import unknown_cache_rule, unknown_dialects, unpaired, unpriced_model
 from otel_ctx.findings.step import Check, Step
 from otel_ctx.findings.switches import Lost, fix_for, fix_for_double, switch_of
 from otel_ctx.findings.window import as_it_stands
@@ -125,6 +125,7 @@ __all__ = [
     "hindsight",
     "ranked",
     "switch_of",
+    "unknown_cache_rule",
     "unknown_dialects",
     "unpaired",
     "unpriced_model",

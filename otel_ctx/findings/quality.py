@@ -8,6 +8,7 @@ from otel_ctx.findings.gaps import gaps, recorded_by
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import fix_for_double, switch_of
 from otel_ctx.model import Cost, Evidence, Finding, NotChecked, Severity
+from otel_ctx.rules import normalise_model_id
 
 _MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
 _FEW = 64  # tokens
@@ -126,6 +127,28 @@ def _finding(
 
 def _times(n: int) -> str:
     return "twice" if n == 2 else f"{n} times"
+
+
+def unknown_cache_rule(step: Step, lost: int) -> Iterator[Finding]:
+    """Less was read than could have been, and nobody knows whether the cache of that model keeps it. ``lost``: tokens that
+    have a cause."""
+    call, access = step.call, step.reading.access
+    if access is None or access.ruled or lost or not call.model:
+        return
+    platform = step.rules.platform_of(call.served_by, call.model)
+    where = f" on {platform or call.served_by}" if platform or call.served_by else ""
+    row = f'match = ["{normalise_model_id(call.model)}"]' + (f', platforms = ["{platform}"]' if platform else "")
+    yield Finding(
+        kind="unknown_cache_rule",
+        severity="info",
+        title="How the cache of a model works is not known",
+        detail=f"No cache rule of {call.model}{where} is known: whether what was not read had been kept is not known, and "
+        "nothing is counted as lost.",
+        fix=f"Write the rule into a file of your own: --rules FILE with a [[family]] row, {row}. Where the name stands for a "
+        "known model, --model NAME=MODEL is enough.",
+        calls=(call.id,),
+        evidence="unknown",
+    )
 
 
 def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:

@@ -50,7 +50,10 @@ def cache(view: View) -> Iterator[Line]:
         told = (f"{number(sum(read_by))} tokens read",) if read_by else ()
         why = "what came before was not recorded"
         yield from facts((f"{many(len(dark), 'call')} not checked", why, *told), view.width, _INDENT)
-    reported = [r for r in readings if r.access is not None and r.access.reported is not None]
+    yield from facts(_unruled(readings), view.width, _INDENT)
+    reported = [
+        r for r in readings if r.access is not None and r.access.reported is not None and not r.unruled
+    ]
     read = sum(r.access.reported.read for r in reported if r.access is not None and r.access.reported)
     best = sum(
         max(r.access.optimal.read if r.access.optimal else 0, r.access.reported.read)
@@ -85,6 +88,15 @@ def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
         return outcome.replace("_", " ")
     bounds = {r.access.minimum for r in readings if r.access is not None and r.access.outcome == outcome}
     return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
+
+
+def _unruled(readings: Sequence[Reading]) -> Iterator[str]:
+    """Of how many calls it is not known whether they lost anything, as their models have no rule."""
+    calls = [r.call for r in readings if r.unruled]
+    if calls:
+        models = list(dict.fromkeys(call.model or "a model without a name" for call in calls))
+        yield f"not known what {many(len(calls), 'call')} lost: no cache rule of {escape(some(models))}"
+        yield "a [[family]] row of --rules gives one"
 
 
 def _silent(readings: Sequence[Reading]) -> Iterator[str]:

@@ -78,6 +78,11 @@ def _waste(
     if doubtful:
         told = f"{of_all(len(doubtful), scene)}: the numbers that are reported cannot be right"
         return Found(unknown=told, value=total, calls=ids(doubtful))
+    unruled = [r for r in scene.readings if r.unruled]
+    if unruled:
+        models = ", ".join(dict.fromkeys(r.call.model or "a model without a name" for r in unruled))
+        told = f"{of_all(len(unruled), scene)} may have lost tokens: no cache rule is known ({models}); --rules FILE can tell it"
+        return Found(unknown=told, value=None, calls=ids(unruled))
     dark = [r for r in scene.readings if not _refused(r) and not _accounted(r)]
     if dark:
         told = f"{of_all(len(dark), scene)}: neither usage nor text says what the cache did"
