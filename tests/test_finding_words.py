@@ -23,12 +23,12 @@ def findings(
     tmp_path: Path,
     provider: str,
     model: str,
-    calls: list[tuple[int, list[dict[str, Any]], int, int, int]],
+    calls: list[tuple[int, list[dict[str, Any]], int, int | None, int]],
     more: dict[str, str] | None = None,
     scope: str = "acme.genai",
     service: str = "shop",
 ) -> list[dict[str, Any]]:
-    """``calls``: second of the start, messages, input, read, written."""
+    """``calls``: second of the start, messages, input, read (None: not told), written."""
     spans = []
     for i, (at, messages, total, read, write) in enumerate(calls):
         begin = (START + at) * 1_000_000_000
@@ -36,7 +36,9 @@ def findings(
             "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider, "gen_ai.request.model": model,
             "gen_ai.input.messages": json.dumps(messages), **(more or {}),
         }  # fmt: skip
-        numbers = {"gen_ai.usage.input_tokens": total, "gen_ai.usage.cache_read.input_tokens": read}
+        numbers = {"gen_ai.usage.input_tokens": total}
+        if read is not None:
+            numbers["gen_ai.usage.cache_read.input_tokens"] = read
         if write:
             numbers["gen_ai.usage.cache_creation.input_tokens"] = write
         pairs = [{"key": k, "value": {"stringValue": v}} for k, v in texts.items()]

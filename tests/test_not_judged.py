@@ -153,3 +153,20 @@ def unruled_dump(tmp_path: Path, broken: bool) -> Path:
     ]
     findings(tmp_path, "anthropic", "zephyr-99", calls)
     return tmp_path / "dump.json"
+
+
+@pytest.mark.parametrize("reads", [None, 0], ids=["not reported", "reported"])
+def test_reads_that_are_never_reported_are_no_pass_and_the_report_says_what_records_them(
+    tmp_path: Path, reads: int | None
+) -> None:
+    """The rules alone say that all was read: that proves no hit."""
+    told = [0, 3_456, 3_456] if reads is not None else [None] * 3
+    calls = [(20 * i, turns(i), 3_450 + 80 * i, told[i], 0) for i in range(3)]
+    findings(tmp_path, "openai", "gpt-4.1", calls)
+    found = analyze(tmp_path / "dump.json")
+    gates = judge(found.analysis, found.analysis, Gates(max_waste=0, max_waste_usd=0.0))
+    missing = [f.fix for f in found.findings if f.title == "Calls report no cached tokens"]
+
+    assert [v.result for v in gates] == (["pass"] * 2 if reads is not None else ["not_checked"] * 2)
+    assert len(missing) == (reads is None)
+    assert all("gen_ai.usage.cache_read.input_tokens" in fix for fix in missing)

@@ -104,6 +104,7 @@ CHECKS: tuple[Check, ...] = (
     window.growth_spike,
     compaction.compaction_loop,
     quality.unrecorded,
+    quality.cached_missing,
     quality.usage_inconsistent,
     quality.double_instrumentation,
 )

@@ -36,6 +36,18 @@ def unrecorded(step: Step) -> Iterator[Finding]:
                 yield _finding(step, kind, gap.severity, gap.title, detail, fix, gap.evidence)
 
 
+def cached_missing(step: Step) -> Iterator[Finding]:
+    """The library counts the input, and not what of it came from the cache, where something could have."""
+    call, access = step.call, step.reading.access
+    if access is None or not access.expected or call.usage.input is None or call.usage.cache_read is not None:
+        return
+    if call.usage.conflicts or "attributes_dropped" in call.completeness.reasons:
+        return
+    detail = f"{recorded_by(call)}; what the cache gave, and what the calls cost, is not known"
+    fix = switch_of("cached", call)
+    yield _finding(step, "usage_missing", "info", "Calls report no cached tokens", detail, fix)
+
+
 def usage_inconsistent(step: Step) -> Iterator[Finding]:
     """Token numbers that cannot be right: unreadable, beyond any model, at odds with each other, with the text or with a
     parent's sum."""
