@@ -163,12 +163,17 @@ def test_a_routing_key_is_advised_only_where_the_provider_may_have_one(
     assert ("prompt_cache_key" in found["fix"]) == key
 
 
-def test_codex_has_a_price_and_an_extra_is_installed_from_a_clone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("installed", [True, False])
+def test_codex_has_a_price_and_an_extra_that_is_missing_is_installed_from_a_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setattr("otel_ctx.findings.quality.find_spec", lambda name: installed or None)
     calls = [(0, turns(0), 4_500, 0, 0)]
     known = findings(tmp_path, "openai", "gpt-5.1-codex", calls)
     assert "unpriced_model" not in {f["kind"] for f in known}
     (found,) = [f for f in findings(tmp_path, "acme", "nobody-1", calls) if f["kind"] == "unpriced_model"]
-    assert "pip install '.[prices]' in a clone" in found["fix"]
+    assert ("pip install '.[prices]' in a clone" in found["fix"]) == (not installed)
+    assert '[[price]] row, model = "nobody-1"' in found["fix"]
 
 
 # ---- for that library and that provider

@@ -148,9 +148,7 @@ def test_a_call_without_a_cache_rule_has_no_attribute_of_waste(tmp_path: Path) -
 
 
 def unruled_dump(tmp_path: Path, broken: bool) -> Path:
-    calls = [
-        (20 * i, turns(i, f"{i * broken} {RULE * 150}"), 3_450 + 80 * i, 0, 0) for i in range(2)
-    ]
+    calls = [(20 * i, turns(i, f"{i * broken} {RULE * 150}"), 3_450 + 80 * i, 0, 0) for i in range(2)]
     findings(tmp_path, "anthropic", "zephyr-99", calls)
     return tmp_path / "dump.json"
 

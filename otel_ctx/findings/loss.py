@@ -90,7 +90,11 @@ def costless(step: Step, found: Finding) -> Finding:
     access = step.reading.access
     if access is None or access.in_use:
         return found
-    costs = "this costs nothing yet" if access.ruled else "no cache rule of the model is known, nor what this costs"
+    costs = (
+        "this costs nothing yet"
+        if access.ruled
+        else "no cache rule of the model is known, nor what this costs"
+    )
     said = f"{found.detail} Nothing shows that this prompt is cached: {costs}."
     return replace(found, severity="info", detail=said)
 

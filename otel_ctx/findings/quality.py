@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 
 from otel_ctx.findings.gaps import gaps, recorded_by
 from otel_ctx.findings.step import Step
@@ -149,7 +150,11 @@ def unknown_cache_rule(step: Step, lost: int) -> Iterator[Finding]:
         return
     platform = step.rules.platform_of(call.served_by, call.model)
     where = f" on {platform or call.served_by}" if platform or call.served_by else ""
-    row = f'match = ["{normalise_model_id(call.model)}"]' + (f', platforms = ["{platform}"]' if platform else "")
+    own = ", ".join(step.rules.own_platforms(call.model))
+    yours = f" The row of yours is for {own}." if own else ""
+    row = f'match = ["{normalise_model_id(call.model)}"]' + (
+        f', platforms = ["{platform}"]' if platform else ""
+    )
     yield Finding(
         kind="unknown_cache_rule",
         severity="info",
@@ -157,7 +162,7 @@ def unknown_cache_rule(step: Step, lost: int) -> Iterator[Finding]:
         detail=f"No cache rule of {call.model}{where} is known: whether what was not read had been kept is not known, and "
         "nothing is counted as lost.",
         fix=f"Write the rule into a file of your own: --rules FILE with a [[family]] row, {row}. Where the name stands for a "
-        "known model, --model NAME=MODEL is enough.",
+        f"known model, --model NAME=MODEL is enough.{yours}",
         calls=(call.id,),
         evidence="unknown",
     )
@@ -173,11 +178,17 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
         or "aggregate_only" in call.completeness.reasons
     ):
         return
-    served = ""
-    fix = (
-        "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into a file of "
-        "your own: --rules FILE with a [[price]] row. The name of a deployment is mended by --model NAME=MODEL."
+    served, rules = "", step.rules
+    provider = rules.provider_of(call.served_by, call.model)
+    row = f'provider = "{provider}", ' if provider else ""
+    own = ", ".join(rules.own_providers(call.model))
+    yours = f" The row of yours is of provider {own}." if own else ""
+    write = (
+        f"rite the price into a file of your own: --rules FILE with a [[price]] row, {row}model = "
+        f'"{normalise_model_id(call.model)}". The name of a deployment is mended by --model NAME=MODEL.{yours}'
     )
+    extra = "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or w"
+    fix = f"{'W' if find_spec('genai_prices') else extra}{write}"
     if call.service_tier not in ("", "standard"):
         served = f" for requests that were served as {call.service_tier}"
         fix = (
