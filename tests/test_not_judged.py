@@ -168,3 +168,20 @@ def test_reads_that_are_never_reported_are_no_pass_and_the_report_says_what_reco
     assert [v.result for v in gates] == (["pass"] * 2 if reads is not None else ["not_checked"] * 2)
     assert len(missing) == (reads is None)
     assert all("gen_ai.usage.cache_read.input_tokens" in fix for fix in missing)
+
+
+@pytest.mark.parametrize(("read", "believed"), [(50_000, False), (3_440, True)])
+def test_a_read_that_the_conversation_cannot_hold_is_not_believed(
+    tmp_path: Path, read: int, believed: bool
+) -> None:
+    """Nor is what follows from it: no depth, no saving, no growth."""
+    told = [(3_450, 0), (3_530, 3_440), (100 if read > 3_610 else 3_610, read), (3_690, 3_600)]
+    calls = [(20 * i, turns(i), n, cached, 0) for i, (n, cached) in enumerate(told)]
+    kinds = {f["kind"] for f in findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)}
+    readings = analyze(tmp_path / "dump.json").analysis.readings
+
+    assert ("usage_inconsistent" in kinds, "growth_spike" in kinds) == (not believed, False)
+    assert readings[2].call.usage.input == (3_610 if believed else None)
+    assert readings[2].call.usage.cache_read == (3_440 if believed else None)
+    assert (readings[2].context.usage or 0) < 5_000
+    assert readings[3].call.usage.input == 3_690

@@ -21,6 +21,7 @@ _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
 _ALIKE = 0.5  # of two texts that have more than this in common one is the other, changed
 _SAME_GAP = 0.75  # of the larger of two numbers of missing tokens: counts of the rest are estimates
+_FAR_MORE = 4  # times what can be: no estimate is as wrong
 _REMEMBERED = 4096
 _SECTIONS = 256
 _CHAINS = 24_576
@@ -179,6 +180,50 @@ class Evidence:
         if old.in_pieces:
             old = replace(old, completeness=without_tools(old.completeness))
         return placed._replace(call=call, compared=old)
+
+
+    # ---- numbers that the conversation cannot hold
+
+    def of_reads(self, placed: Placed, last: Call | None) -> Placed:
+        """The same, the input and what of it was cached not believed where more was read than the conversation can hold: the
+        call before with its answer, and what was added since. ``last``: the call before as it was judged."""
+        old = placed.previous
+        if old is None or last is None or old.id != last.id:
+            return placed
+        if last.usage is not old.usage:
+            same = placed.compared is old
+            placed = placed._replace(previous=last, compared=last if same else placed.compared)
+        call, most = placed.call, _most_read(placed)
+        read = call.usage.cache_read
+        if most is None or read is None or read <= _FAR_MORE * most:
+            return placed
+        words = (
+            f"input {call.usage.input or 0:,} with cache read {read:,}, but the conversation holds about {most:,}"
+        )
+        usage = replace(
+            call.usage,
+            input=None,
+            cache_read=None,
+            cache_write=None,
+            cache_write_1h=None,
+            conflicts=(*call.usage.conflicts, words),
+        )
+        seen = call.completeness
+        if seen.reasons == ("not_captured",):  # as its input has it, which is wrong
+            seen = last.completeness
+        return placed._replace(call=replace(call, usage=usage, completeness=seen))
+
+
+def _most_read(placed: Placed) -> int | None:
+    """Tokens that a cache can hold of the call, about; None where its text, or what the provider did for it, tells not enough."""
+    call, old = placed.call, placed.previous
+    if old is None or old.usage.input is None or placed.relation != "continues" or placed.compared is None:
+        return None
+    unseen = call.prompt.messages.unmeasured or "server_side" in call.completeness.reasons
+    if unseen or not old.prompt.counted or any(s.kind == "tool_result" for s in call.answer):
+        return None  # it may be a sum over what the provider's own tools asked
+    added = max(0, call.prompt.counted - old.prompt.counted)
+    return old.usage.input + (old.usage.output or 0) + added
 
 
 def _is_stateful(call: Call) -> bool:

@@ -103,6 +103,7 @@ class Judge:
         placed = self._evidence.of_gaps(self._evidence.of_servers(placed))
         thread = self._thread(placed.conversation)
         placed = self._evidence.of_dropped(placed, thread.last)
+        placed = self._evidence.of_reads(placed, thread.last)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]
         found, left_out = [r for r in results if isinstance(r, Finding)], self._settings.leaves_out
