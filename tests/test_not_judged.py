@@ -185,3 +185,20 @@ def test_a_read_that_the_conversation_cannot_hold_is_not_believed(
     assert readings[2].call.usage.cache_read == (3_440 if believed else None)
     assert (readings[2].context.usage or 0) < 5_000
     assert readings[3].call.usage.input == 3_690
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["never", "once before"])
+def test_a_zero_that_a_library_leaves_out_is_an_inference_until_its_calls_tell_of_the_cache(
+    tmp_path: Path, told: bool
+) -> None:
+    texts = [turns(i, f"{max(i - 1, 0)} {RULE * 150}") for i in range(3)]
+    reads = [None, 3_440 if told else None, None]
+    calls = [(20 * i, texts[i], 3_450 + 80 * i, reads[i], 0) for i in range(3)]
+    found = findings(tmp_path, "openai", "gpt-4.1", calls, scope="opentelemetry.instrumentation.genai.openai")
+    (lost,) = [f for f in found if f["tokens"] and f["calls"][-1].endswith(f"{3:016x}")]
+    report = analyze(tmp_path / "dump.json")
+
+    assert lost["evidence"] == ("reported" if told else "inferred")
+    assert ("leaves a zero out" in lost["detail"]) == (not told)
+    assert ("tell no cached tokens" in report.to_text()) == (not told)
+    assert ("inferred ·" in report.to_text()) == (not told)

@@ -181,7 +181,6 @@ class Evidence:
             old = replace(old, completeness=without_tools(old.completeness))
         return placed._replace(call=call, compared=old)
 
-
     # ---- numbers that the conversation cannot hold
 
     def of_reads(self, placed: Placed, last: Call | None) -> Placed:
@@ -197,9 +196,7 @@ class Evidence:
         read = call.usage.cache_read
         if most is None or read is None or read <= _FAR_MORE * most:
             return placed
-        words = (
-            f"input {call.usage.input or 0:,} with cache read {read:,}, but the conversation holds about {most:,}"
-        )
+        words = f"input {call.usage.input or 0:,} with cache read {read:,}, but the conversation holds about {most:,}"
         usage = replace(
             call.usage,
             input=None,

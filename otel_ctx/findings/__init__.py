@@ -14,7 +14,7 @@ from otel_ctx.findings import caching, compaction, compared, prefix, quality, to
 from otel_ctx.findings.blame import Blame, blame
 from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
-from otel_ctx.findings.loss import costless
+from otel_ctx.findings.loss import as_implied, costless
 from otel_ctx.findings.merge import gather, ranked
 from otel_ctx.findings.quality import unknown_cache_rule, unknown_dialects, unpaired, unpriced_model
 from otel_ctx.findings.step import Check, Step
@@ -38,6 +38,11 @@ FURTHER: tuple[Check, ...] = (compared.doubtful, prefix.volatile_prefix, prefix.
 
 
 def cause(step: Step) -> Iterator[Finding | NotChecked]:
+    """Why the call did not read what it could have read."""
+    yield from (as_implied(step, f) if isinstance(f, Finding) else f for f in _cause(step))
+
+
+def _cause(step: Step) -> Iterator[Finding | NotChecked]:
     """What the first of ``CAUSES`` that knows the break says of it; and what else kept the cache from being read."""
     if caching.is_confirmed(step):
         yield from _confirmed(step)

@@ -85,6 +85,17 @@ def too_short(step: Step, loss: Loss) -> str:
     return f" The prompt is shorter than the {step.minimum:,} tokens from which on it is cached: this costs nothing yet."
 
 
+def as_implied(step: Step, found: Finding) -> Finding:
+    """As an inference, where that nothing was read is one: no call tells of cached tokens."""
+    access, call = step.reading.access, step.call
+    if access is None or not access.implied or not found.tokens:
+        return found
+    said = f"{found.detail} No call before tells of cached tokens; {call.scope or call.dialect} leaves a zero out, so it is taken as 0."
+    return replace(
+        found, detail=said, evidence="inferred" if found.evidence == "reported" else found.evidence
+    )
+
+
 def costless(step: Step, found: Finding) -> Finding:
     """As a property of the text alone, where no cache is known to be in use."""
     access = step.reading.access

@@ -93,6 +93,9 @@ class Access(NamedTuple):
     minimum: int = 0  # tokens of a prompt below which its rule keeps nothing
     in_use: bool = True  # False: something would have been lost if any cache were known to be in use
     ruled: bool = True  # False: more could have been read if its cache keeps that, and no rule of it is known
+    implied: bool = (
+        False  # that nothing was read is taken from a count that no call of its service has told yet
+    )
 
     @property
     def aside(self) -> Evidence:

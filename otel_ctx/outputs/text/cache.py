@@ -50,7 +50,7 @@ def cache(view: View) -> Iterator[Line]:
         told = (f"{number(sum(read_by))} tokens read",) if read_by else ()
         why = "what came before was not recorded"
         yield from facts((f"{many(len(dark), 'call')} not checked", why, *told), view.width, _INDENT)
-    yield from facts(_unruled(readings), view.width, _INDENT)
+    yield from facts([*_unruled(readings), *_implied(readings)], view.width, _INDENT)
     reported = [
         r for r in readings if r.access is not None and r.access.reported is not None and not r.unruled
     ]
@@ -97,6 +97,14 @@ def _unruled(readings: Sequence[Reading]) -> Iterator[str]:
         models = list(dict.fromkeys(call.model or "a model without a name" for call in calls))
         yield f"not known what {many(len(calls), 'call')} lost: no cache rule of {escape(some(models))}"
         yield "a [[family]] row of --rules gives one"
+
+
+def _implied(readings: Sequence[Reading]) -> Iterator[str]:
+    """Of whose calls that nothing was read is taken from what they do not tell."""
+    calls = [r.call for r in readings if r.access is not None and r.access.implied]
+    if calls and not any(r.call.usage.cache_read for r in readings):
+        told = "tells" if len(calls) == 1 else "tell"
+        yield f"{many(len(calls), 'call')} {told} no cached tokens: the library leaves zeros out (inferred)"
 
 
 def _silent(readings: Sequence[Reading]) -> Iterator[str]:
