@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -249,3 +250,37 @@ def test_the_table_of_markings_holds_together() -> None:
     assert not rows[-1].platform
     assert rows[-1].longer
     assert rows[-1].shorter
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "said"),
+    [
+        ("openai", "gpt-4.1", "an unbroken prefix gives"),
+        ("gcp.gemini", "gemini-3.5-flash", "an unbroken prefix gives"),
+        ("anthropic", "claude-sonnet-4-5", "an unbroken, marked prefix gives"),
+    ],
+)
+def test_a_prefix_is_marked_only_where_something_is_marked(
+    tmp_path: Path, provider: str, model: str, said: str
+) -> None:
+    findings(tmp_path, provider, model, [(20 * i, turns(i), 4_200 + 80 * i, 4_096 * i, 0) for i in range(2)])
+    assert said in otel_ctx.analyze(tmp_path / "dump.json").to_text()
+
+
+def test_what_was_read_and_what_was_lost_are_what_could_have_been_read(tmp_path: Path) -> None:
+    """The few tokens that counts may be wrong by are not lost."""
+    reads = (0, 3_447, 3_527, 0)
+    calls = [(20 * i, turns(i), 3_450 + 80 * i, n, 3_447 + 80 * i - n) for i, n in enumerate(reads)]
+    findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+    said = otel_ctx.analyze(tmp_path / "dump.json").to_text()
+    found = re.search(r"read ([\d,]+) of ([\d,]+) tokens that .*?([\d,]+) tokens billed again", said, re.S)
+    assert found is not None
+    read, most, lost = (int(n.replace(",", "")) for n in found.groups())
+
+    assert (read, read + lost) == (6_974, most)
+
+
+def test_who_looks_for_what_is_not_recorded_is_told_of_values_that_are_cut(tmp_path: Path) -> None:
+    calls = [(20 * i, turns(i, RULE), 9_000 + 80 * i, 0, 0) for i in range(2)]
+    found = findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+    assert any("texts that end in" in f["fix"] for f in found if f["kind"] == "content_not_captured")

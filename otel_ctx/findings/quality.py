@@ -44,7 +44,7 @@ def cached_missing(step: Step) -> Iterator[Finding]:
         return
     if call.usage.conflicts or "attributes_dropped" in call.completeness.reasons:
         return
-    detail = f"{recorded_by(call)}; what the cache gave, and what the calls cost, is not known"
+    detail = f"{recorded_by(call)}; what the cache gave them is not known"
     fix = switch_of("cached", call)
     yield _finding(step, "usage_missing", "info", "Calls report no cached tokens", detail, fix)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from otel_ctx.model import Outcome, Reading
+from otel_ctx.model import Access, Outcome, Reading
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import outcome_of
 from otel_ctx.outputs.text.layout import (
@@ -55,14 +55,12 @@ def cache(view: View) -> Iterator[Line]:
         r for r in readings if r.access is not None and r.access.reported is not None and not r.unruled
     ]
     read = sum(r.access.reported.read for r in reported if r.access is not None and r.access.reported)
-    best = sum(
-        max(r.access.optimal.read if r.access.optimal else 0, r.access.reported.read)
-        for r in reported
-        if r.access is not None and r.access.reported
-    )
+    best = sum(_best(r.access) for r in reported if r.access is not None)
+    marks = any(r.access.optimal.write for r in reported if r.access is not None and r.access.optimal)
     words = []
     if reported:
-        words.append(f"read {number(read)} of {number(best)} tokens that an unbroken, marked prefix gives")
+        kept = "an unbroken, marked" if marks else "an unbroken"
+        words.append(f"read {number(read)} of {number(best)} tokens that {kept} prefix gives")
     if cost["saved_usd"]:
         saved = cost["saved_usd"]
         words.append(f"saved {usd(saved)}" if saved > 0 else f"cost {usd(-saved)} more than no cache")
@@ -81,6 +79,12 @@ def cache(view: View) -> Iterator[Line]:
         gauge = bar(part["tokens"] / waste["tokens"], _BAR, "notice") if view.width >= _NAME + 42 else ()
         yield line("    ", Run(f"{cause:<{_NAME - 4}}"), *gauge, f"  {amount}  {price}".rstrip())
     yield from facts(_savings(sums["savings"], waste), view.width, _INDENT)
+
+
+def _best(access: Access) -> int:
+    """Tokens that could have been read; of a hit those that were: the few that counts may be wrong by are not lost."""
+    read = access.reported.read if access.reported is not None else 0
+    return read if access.outcome == "hit" or access.optimal is None else max(access.optimal.read, read)
 
 
 def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
