@@ -90,10 +90,12 @@ def as_implied(step: Step, found: Finding) -> Finding:
     access, call = step.reading.access, step.call
     if access is None or not access.implied or not found.tokens:
         return found
-    said = f"{found.detail} No call before tells of cached tokens; {call.scope or call.dialect} leaves a zero out, so it is taken as 0."
-    return replace(
-        found, detail=said, evidence="inferred" if found.evidence == "reported" else found.evidence
+    who = call.scope or call.dialect
+    said = (
+        f"{found.detail} No call before tells of cached tokens; {who} leaves a zero out, so it is taken as 0."
     )
+    evidence: Evidence = "inferred" if found.evidence == "reported" else found.evidence
+    return replace(found, detail=said, evidence=evidence)
 
 
 def costless(step: Step, found: Finding) -> Finding:

@@ -81,7 +81,8 @@ def _waste(
     unruled = [r for r in scene.readings if r.unruled]
     if unruled:
         models = ", ".join(dict.fromkeys(r.call.model or "a model without a name" for r in unruled))
-        told = f"{of_all(len(unruled), scene)} may have lost tokens: no cache rule is known ({models}); --rules FILE can tell it"
+        told = f"{of_all(len(unruled), scene)} may have lost tokens: no cache rule is known ({models})"
+        told += "; --rules FILE can tell it"
         return Found(unknown=told, value=None, calls=ids(unruled))
     dark = [r for r in scene.readings if not _refused(r) and not _accounted(r)]
     if dark:
