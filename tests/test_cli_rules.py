@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from otel_ctx import analyze
 from otel_ctx.errors import RulesError
 from otel_ctx.findings.kinds import KINDS, explanations
 from otel_ctx.rules import load
@@ -17,6 +18,7 @@ from otel_ctx.rules.tables import Rules
 from otel_ctx_cli.main import main
 from otel_ctx_cli.rules import _known_of
 from tests.own_rules import SOURCE, own_price
+from tests.test_finding_words import findings, turns
 
 DEMO = Path(__file__).parents[1] / "examples/support-agent.otlp.jsonl.gz"
 MINE = own_price("gpt-4o", "usd = { input = 1000.0, output = 1000.0, cache_read = 1000.0 }")
@@ -191,6 +193,55 @@ def test_the_page_on_own_rules_holds_together() -> None:
     assert (price and price.id) == "mine/gpt-4o"
     assert rules.service_tier("scale", "openai", "gpt-4o") is not None
     assert all(engine in page for engine in ENGINES)
+
+
+@pytest.fixture
+def as_on_the_page(tmp_path: Path) -> str:
+    page = (Path(__file__).parents[1] / "docs" / "own-rules.md").read_text("utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    path = tmp_path / "own.toml"
+    path.write_text(example)
+    return str(path)
+
+
+def test_the_rows_of_the_page_on_own_rules_are_shown_as_they_are_written(as_on_the_page: str) -> None:
+    """Who serves the model they say themselves, and what they document is no inference."""
+    text = " ".join(otelctx("rules", "our-qwen-7b", "--rules", as_on_the_page).output.split())
+
+    assert "our-qwen-7b on vllm" in text
+    assert "mine/qwen-on-vllm, engine block_hash" in text
+    assert "131,072 tokens (documented, 2026-11: our contract)" in text
+    assert "on openai" in otelctx("rules", "gpt-4o", "--rules", as_on_the_page).output
+
+
+@pytest.mark.parametrize("provider", ["openai", "vllm", "my-gateway"])
+def test_own_rules_hold_for_a_model_whose_server_speaks_the_api_of_another(
+    tmp_path: Path, as_on_the_page: str, provider: str
+) -> None:
+    sizes = ((0, 3_450, 0), (1, 3_530, 3_440), (2, 3_610, 0))
+    findings(tmp_path, provider, "our-qwen-7b", [(20 * i, turns(i), n, read, 0) for i, n, read in sizes])
+    found = analyze(tmp_path / "dump.json", rules=Path(as_on_the_page).read_text())
+
+    assert [r.call.served_by for r in found.analysis.readings] == ["vllm"] * 3
+    assert [r.wasted for r in found.analysis.readings] == [0, 0, 3_520]
+    assert all(f.kind != "unknown_cache_rule" for f in found.findings)
+
+
+def test_a_price_of_ones_own_is_shown_without_a_platform_and_one_of_another_provider_is_named(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(own_price("my-deployment", "usd = { input = 1.0, output = 2.0 }", "openai"))
+    findings(tmp_path, "azure.ai.openai", "my-deployment", [(0, turns(0), 3_450, 0, 0)])
+    (found,) = [
+        f
+        for f in analyze(tmp_path / "dump.json", rules=path.read_text()).findings
+        if f.kind == "unpriced_model"
+    ]
+
+    assert "input 1.0, output 2.0" in otelctx("rules", "my-deployment", "--rules", str(path)).output
+    assert 'provider = "azure", model = "my-deployment"' in found.fix
+    assert "The row of yours is of provider openai." in found.fix
 
 
 @pytest.mark.parametrize(

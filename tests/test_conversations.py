@@ -1061,6 +1061,34 @@ def test_what_was_lost_is_not_compared() -> None:
     assert broken(analysis) == set()
 
 
+# ---- a value in the first question
+
+
+@pytest.mark.parametrize(
+    ("sessions", "second", "relations"),
+    [
+        (("s", "s"), "Request 2", ["new", "rewrites"]),
+        (("s", "t"), "Request 2", ["new", "joined"]),
+        ((None, None), "Request 2", ["new", "joined"]),
+        (("s", "s"), "Something else altogether, and no word of the order", ["new", "joined"]),
+    ],
+    ids=["one session", "two sessions", "no session", "another question"],
+)
+def test_a_first_question_with_a_value_that_changes_is_continued_in_its_session(
+    sessions: tuple[str | None, str | None], second: str, relations: list[str]
+) -> None:
+    app = App()
+    asked = "{}: where is order 7, and when will it be here, as it should have come on Monday? "
+    later = asked.format(second) if second == "Request 2" else second
+    app.call(0, [said("user", asked.format("Request 1"))], None, session=sessions[0])
+    history = [said("user", later), said("assistant", "On its way."), said("user", "Thanks, and order 8?")]
+    app.call(10, history, session=sessions[1], trace=2)
+    readings = analysed(app.spans).readings
+
+    assert [r.relation for r in readings] == relations
+    assert len({r.conversation for r in readings}) == len(set(relations) - {"rewrites"})
+
+
 # ---- small questions
 
 

@@ -142,6 +142,16 @@ def test_another_length_than_a_limits_is_chance() -> None:
     assert seen(flat(1, cut(SYSTEM, ASKED, FOUND, to=60))) == [FULL]
 
 
+@pytest.mark.parametrize("dots", ["...", "…"])
+def test_texts_that_end_in_dots_behind_a_limit_were_cut_there(dots: str) -> None:
+    """By an application, which may have one for each section; one such text is how somebody writes."""
+    texts = [(role, f"{text[:100]}{dots}") for role, text in (FOUND, MORE)]
+
+    assert seen(flat(1, texts))[0] == ("partial", ("value_cut",), {"messages"})
+    assert seen(flat(1, texts[:1])) == [FULL]
+    assert seen(flat(1, [(role, f"{text[:93]}{dots}") for role, text in (FOUND, MORE)])) == [FULL]
+
+
 @pytest.mark.parametrize("limit", [128, 1_000, 1_024, 4_095, 4_096, 5_000])
 def test_usual_limits(limit: int) -> None:
     assert seen(flat(1, cut(SYSTEM, ASKED, FOUND, to=limit)))[0][1] == ("value_cut",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,12 @@ def findings(
     tmp_path: Path,
     provider: str,
     model: str,
-    calls: list[tuple[int, list[dict[str, Any]], int, int, int]],
+    calls: list[tuple[int, list[dict[str, Any]], int, int | None, int]],
     more: dict[str, str] | None = None,
     scope: str = "acme.genai",
     service: str = "shop",
 ) -> list[dict[str, Any]]:
-    """``calls``: second of the start, messages, input, read, written."""
+    """``calls``: second of the start, messages, input, read (None: not told), written."""
     spans = []
     for i, (at, messages, total, read, write) in enumerate(calls):
         begin = (START + at) * 1_000_000_000
@@ -36,7 +37,9 @@ def findings(
             "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider, "gen_ai.request.model": model,
             "gen_ai.input.messages": json.dumps(messages), **(more or {}),
         }  # fmt: skip
-        numbers = {"gen_ai.usage.input_tokens": total, "gen_ai.usage.cache_read.input_tokens": read}
+        numbers = {"gen_ai.usage.input_tokens": total}
+        if read is not None:
+            numbers["gen_ai.usage.cache_read.input_tokens"] = read
         if write:
             numbers["gen_ai.usage.cache_creation.input_tokens"] = write
         pairs = [{"key": k, "value": {"stringValue": v}} for k, v in texts.items()]
@@ -161,12 +164,17 @@ def test_a_routing_key_is_advised_only_where_the_provider_may_have_one(
     assert ("prompt_cache_key" in found["fix"]) == key
 
 
-def test_codex_has_a_price_and_an_extra_is_installed_from_a_clone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("installed", [True, False])
+def test_codex_has_a_price_and_an_extra_that_is_missing_is_installed_from_a_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setattr("otel_ctx.findings.quality.find_spec", lambda name: installed or None)
     calls = [(0, turns(0), 4_500, 0, 0)]
     known = findings(tmp_path, "openai", "gpt-5.1-codex", calls)
     assert "unpriced_model" not in {f["kind"] for f in known}
     (found,) = [f for f in findings(tmp_path, "acme", "nobody-1", calls) if f["kind"] == "unpriced_model"]
-    assert "pip install '.[prices]' in a clone" in found["fix"]
+    assert ("pip install '.[prices]' in a clone" in found["fix"]) == (not installed)
+    assert '[[price]] row, model = "nobody-1"' in found["fix"]
 
 
 # ---- for that library and that provider
@@ -242,3 +250,37 @@ def test_the_table_of_markings_holds_together() -> None:
     assert not rows[-1].platform
     assert rows[-1].longer
     assert rows[-1].shorter
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "said"),
+    [
+        ("openai", "gpt-4.1", "an unbroken prefix gives"),
+        ("gcp.gemini", "gemini-3.5-flash", "an unbroken prefix gives"),
+        ("anthropic", "claude-sonnet-4-5", "an unbroken, marked prefix gives"),
+    ],
+)
+def test_a_prefix_is_marked_only_where_something_is_marked(
+    tmp_path: Path, provider: str, model: str, said: str
+) -> None:
+    findings(tmp_path, provider, model, [(20 * i, turns(i), 4_200 + 80 * i, 4_096 * i, 0) for i in range(2)])
+    assert said in otel_ctx.analyze(tmp_path / "dump.json").to_text()
+
+
+def test_what_was_read_and_what_was_lost_are_what_could_have_been_read(tmp_path: Path) -> None:
+    """The few tokens that counts may be wrong by are not lost."""
+    reads = (0, 3_447, 3_527, 0)
+    calls = [(20 * i, turns(i), 3_450 + 80 * i, n, 3_447 + 80 * i - n) for i, n in enumerate(reads)]
+    findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+    said = otel_ctx.analyze(tmp_path / "dump.json").to_text()
+    found = re.search(r"read ([\d,]+) of ([\d,]+) tokens that .*?([\d,]+) tokens billed again", said, re.S)
+    assert found is not None
+    read, most, lost = (int(n.replace(",", "")) for n in found.groups())
+
+    assert (read, read + lost) == (6_974, most)
+
+
+def test_who_looks_for_what_is_not_recorded_is_told_of_values_that_are_cut(tmp_path: Path) -> None:
+    calls = [(20 * i, turns(i, RULE), 9_000 + 80 * i, 0, 0) for i in range(2)]
+    found = findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+    assert any("texts that end in" in f["fix"] for f in found if f["kind"] == "content_not_captured")

@@ -31,6 +31,7 @@ _KINDS = (
     "missing_tail_breakpoint", "breakpoint_before_change", "lookback_exceeded", "parameters_changed",
     "server_side_rewrite_suspected", "provider_side_miss", "unexplained_miss", "unpriced_model",
     "evicted_content", "compaction_loop", "growth_spike", "duplicate_content", "dead_tool_schema", "ttl_overpaid",
+    "unknown_cache_rule",
 )  # fmt: skip
 _GATE_MET = 1
 _NAMED = 5  # models on one line of stderr

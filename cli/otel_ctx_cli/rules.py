@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -205,9 +206,10 @@ def _lines(rules: Rules, known: _Known) -> Iterator[Line]:
     if (window := known.window) is not None:
         yield row("window", f"{_words(window.value)} tokens", _origin(rules, window))
     if not known.prices:
+        more = "W" if find_spec("genai_prices") else "More are in the extra prices; or w"
         yield row(
             "price",
-            "not known: no cost is given. More are in the extra prices; or write a [[price]] row of your own",
+            f"not known: no cost is given. {more}rite a [[price]] row of your own",
         )
         return
     for n, price in enumerate(known.prices):

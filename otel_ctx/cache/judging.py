@@ -22,7 +22,7 @@ from otel_ctx.cache.resent import cleared
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.slack import slack
 from otel_ctx.cache.store import Entry
-from otel_ctx.model import MODEL_KINDS, Access, Break, CacheTokens, Call, Relation
+from otel_ctx.model import MODEL_KINDS, Access, Break, CacheTokens, Call, Evidence, Relation
 
 _MORE_LEAST, _MORE = 128, 0.25  # so much more than a rule takes out was taken out by something else
 _UNMEASURED = 0.2  # places of a prompt of which no call before says where they are
@@ -71,6 +71,7 @@ def judge(
     otherwise = _otherwise(run, why.verdict)
     if why.lost and run.path is not None and otherwise == "server_side_rewrite_suspected" and not run.dropped:
         run.path.rewrite(run.path.nearest(floor))
+    implied = usage.cache_implied and not run.caches.learned.has_told(run.call.service, run.scope)
     if run.follows and not why.lost and usage.cache_read is None and _damaged(run):
         actual = None  # what was not seen may have changed
     return Access(
@@ -84,7 +85,7 @@ def judge(
         lost=why.lost,
         barrier=why.verdict.barrier,
         otherwise=otherwise,
-        sure="unknown" if otherwise == "unknown" else why.verdict.sure,
+        sure="unknown" if otherwise == "unknown" else _sure(why.verdict, implied=implied),
         gap_seconds=entry.gap(run.now) if entry is not None else None,
         ttl_seconds=entry.least if entry is not None else None,
         note=why.verdict.note,
@@ -93,6 +94,8 @@ def judge(
         further=max(0, further),
         minimum=mech.minimum,
         in_use=in_use,
+        ruled=not lost or run.family is not None,
+        implied=implied,
     )
 
 
@@ -178,6 +181,11 @@ def _explained(run: Run, entry: Entry | None, read: int) -> bool:
         return False
     rest = predict(run, may=True)
     return rest is not None and rest.read <= read
+
+
+def _sure(judged: Verdict, *, implied: bool) -> Evidence:
+    """What a count that is left out reports is an inference."""
+    return "inferred" if implied and judged.sure == "reported" else judged.sure
 
 
 def _otherwise(run: Run, judged: Verdict) -> str:

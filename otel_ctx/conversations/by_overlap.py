@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from otel_ctx.conversations.compare import (
+    SAME,
     Text,
     after,
     before,
@@ -18,7 +19,7 @@ from otel_ctx.conversations.compare import (
 )
 from otel_ctx.conversations.memory import End, Memory, groups
 from otel_ctx.model import KIND_INDEX, Call, Prompt, Relation, Segment
-from otel_ctx.parts.texts import adds_summary, is_summary, says_summary
+from otel_ctx.parts.texts import adds_summary, in_common, is_summary, says_summary
 
 _SYSTEM = KIND_INDEX["system"]
 _OVERLAP = 0.5  # share of an earlier history that has to be there again to call it rewritten
@@ -62,6 +63,7 @@ def by_overlap(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] |
             and (
                 (shared >= _OVERLAP and (lost_before or kept >= 2))
                 or (answer and (kept or _begins_with_answer(e.call, call)))
+                or _asks_alike(e.call, call, text)
             )
             and (best is None or (bool(answer), shared, i) > best[:3])
         ):
@@ -89,6 +91,23 @@ def _begins_with_answer(old: Call, new: Call) -> bool:
         and not set(groups(old)).isdisjoint(groups(new))
         and {s.name for s in old.prompt.tools} == {s.name for s in new.prompt.tools}
     )
+
+
+def _asks_alike(old: Call, new: Call, text: Text) -> bool:
+    """The same of a session that both name: the question is the same but for a value in it that changes."""
+    if not same_hint(old, new) or old.agent != new.agent or carries(old.prompt.messages):
+        return False
+    a, b = (_questions(call.prompt) for call in (old, new))
+    if not a or len(a) > len(b) or not same_setup(old.prompt, new.prompt, text):
+        return False
+    pairs = [(text(x.digest), text(y.digest)) for x, y in zip(a, b, strict=False)]
+    return all(x and y and in_common(x, y) >= SAME * max(len(x), len(y)) for x, y in pairs)
+
+
+def _questions(prompt: Prompt) -> list[Segment]:
+    """What stands in front of the first answer."""
+    asked = (s for s in prompt.messages if s.kind != "system")
+    return list(takewhile(lambda s: s.kind == "user", asked))
 
 
 def _compacted(memory: Memory, call: Call, carried: bool, text: Text) -> End | None:

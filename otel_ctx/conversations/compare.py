@@ -17,7 +17,7 @@ _SKEW_NS = 20_000_000
 _ALIKE = 0.2  # system prompts that have less than this in common belong to different agents
 _COMMON = 24  # characters that any two have in common ("You are a helpful …"), half of a short one at most
 _PHRASES = 4  # that any two have in common, likewise
-_SAME = 0.8  # those that have this much in common are one, with a value in it that changes
+SAME = 0.8  # those that have this much in common are one, with a value in it that changes
 _SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
 
 
@@ -67,7 +67,7 @@ def same_setup(old: Prompt, new: Prompt, text: Text) -> bool:
     if a is None or b is None or a.digest == b.digest:
         return a is b or (a is not None and b is not None)
     x, y = text(a.digest), text(b.digest)
-    return x is not None and y is not None and in_common(x, y) >= _SAME * max(len(x), len(y))
+    return x is not None and y is not None and in_common(x, y) >= SAME * max(len(x), len(y))
 
 
 def other_agent(old: Call, new: Call, text: Text) -> bool:

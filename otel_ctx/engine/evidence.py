@@ -5,7 +5,7 @@ Calls must come in the order of their starts, so that the same dump has the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import xxhash
@@ -19,8 +19,10 @@ from otel_ctx.parts.texts import in_common
 
 _SHORTEST = 128  # characters: nobody sets a lower limit
 _ROUND = (100, 64)  # a limit is a multiple of one of these, or one less: other lengths are equal by chance
+_DOTS = ("...", "…")  # what is put in the place of an end that was cut off
 _ALIKE = 0.5  # of two texts that have more than this in common one is the other, changed
 _SAME_GAP = 0.75  # of the larger of two numbers of missing tokens: counts of the rest are estimates
+_FAR_MORE = 4  # times what can be: no estimate is as wrong
 _REMEMBERED = 4096
 _SECTIONS = 256
 _CHAINS = 24_576
@@ -71,12 +73,23 @@ class Evidence:
                 known = self._both(known, longest)
         if known is not before:
             self._services.put(call.service, known)
-        if len(known.digests) < 2 or not _may_be_limit(known.length):
-            return call
-        cut = frozenset(s for s, longest in mine.items() if longest.length == known.length)
+        cut = self._dotted(mine)
+        if len(known.digests) == 2 and _may_be_limit(known.length):
+            cut |= {s for s, longest in mine.items() if longest.length == known.length}
         if not cut or accounted_for(prompt, call.usage):
             return call
         return replace(call, completeness=with_cut(call.completeness, cut, stateful=_is_stateful(call)))
+
+    def _dotted(self, mine: Mapping[str, _Longest]) -> frozenset[str]:
+        """Sections whose longest texts end in dots behind a limit, where two texts that have little in common do."""
+        round_ = {s: longest for s, longest in mine.items() if _dots_behind_limit(longest.length)}
+        found = {
+            s: longest.digests
+            for s, longest in round_.items()
+            if all((self._text(d) or "").endswith(_DOTS) for d in longest.digests)
+        }
+        texts = {digest for digests in found.values() for digest in digests}
+        return frozenset(found) if len(texts) > 1 else frozenset()
 
     def _of_section(self, section: tuple[Segment, ...]) -> _Longest:
         """Tools and system prompts come again as the very same ones."""
@@ -180,6 +193,47 @@ class Evidence:
             old = replace(old, completeness=without_tools(old.completeness))
         return placed._replace(call=call, compared=old)
 
+    # ---- numbers that the conversation cannot hold
+
+    def of_reads(self, placed: Placed, last: Call | None) -> Placed:
+        """The same, the input and what of it was cached not believed where more was read than the conversation can hold: the
+        call before with its answer, and what was added since. ``last``: the call before as it was judged."""
+        old = placed.previous
+        if old is None or last is None or old.id != last.id:
+            return placed
+        if last.usage is not old.usage:
+            same = placed.compared is old
+            placed = placed._replace(previous=last, compared=last if same else placed.compared)
+        call, most = placed.call, _most_read(placed)
+        read = call.usage.cache_read
+        if most is None or read is None or read <= _FAR_MORE * most:
+            return placed
+        words = f"input {call.usage.input or 0:,} with cache read {read:,}, but the conversation holds about {most:,}"
+        usage = replace(
+            call.usage,
+            input=None,
+            cache_read=None,
+            cache_write=None,
+            cache_write_1h=None,
+            conflicts=(*call.usage.conflicts, words),
+        )
+        seen = call.completeness
+        if seen.reasons == ("not_captured",):  # as its input has it, which is wrong
+            seen = last.completeness
+        return placed._replace(call=replace(call, usage=usage, completeness=seen))
+
+
+def _most_read(placed: Placed) -> int | None:
+    """Tokens that a cache can hold of the call, about; None where its text, or what the provider did for it, does not tell."""
+    call, old = placed.call, placed.previous
+    if old is None or old.usage.input is None or placed.relation != "continues" or placed.compared is None:
+        return None
+    unseen = call.prompt.messages.unmeasured or "server_side" in call.completeness.reasons
+    if unseen or not old.prompt.counted or any(s.kind == "tool_result" for s in call.answer):
+        return None  # it may be a sum over what the provider's own tools asked
+    added = max(0, call.prompt.counted - old.prompt.counted)
+    return old.usage.input + (old.usage.output or 0) + added
+
 
 def _is_stateful(call: Call) -> bool:
     first = call.prompt.messages.first
@@ -196,6 +250,10 @@ def _told_by_gap(seen: Completeness, call: Call) -> bool:
 
 def _may_be_limit(length: int) -> bool:
     return length >= _SHORTEST and any(length % n in (0, n - 1) for n in _ROUND)
+
+
+def _dots_behind_limit(length: int) -> bool:
+    return any(length > len(dots) and (length - len(dots)) % n == 0 for dots in _DOTS for n in _ROUND)
 
 
 def _name(chain: Chain) -> int:

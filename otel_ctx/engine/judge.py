@@ -18,7 +18,7 @@ from otel_ctx.cost import cost_of
 from otel_ctx.engine.evidence import Evidence
 from otel_ctx.engine.settings import Settings
 from otel_ctx.engine.texts import Texts
-from otel_ctx.findings import CHECKS, Blame, Step, blame, unpriced_model
+from otel_ctx.findings import CHECKS, Blame, Step, blame, unknown_cache_rule, unpriced_model
 from otel_ctx.memo import Memo
 from otel_ctx.model import (
     Band,
@@ -103,12 +103,14 @@ class Judge:
         placed = self._evidence.of_gaps(self._evidence.of_servers(placed))
         thread = self._thread(placed.conversation)
         placed = self._evidence.of_dropped(placed, thread.last)
+        placed = self._evidence.of_reads(placed, thread.last)
         step = self._step(placed, thread, conflicts)
         results = [r for check in CHECKS for r in check(step)]
         found, left_out = [r for r in results if isinstance(r, Finding)], self._settings.leaves_out
         blamed = blame(step, found)
         losses = blamed.losses
         cost = cost_of(step.call, losses, self._rules)
+        found += unknown_cache_rule(step, blamed.tokens)
         found += unpriced_model(step, cost)
         findings: tuple[Finding, ...] = ()
         ignored: tuple[str, ...] = ()

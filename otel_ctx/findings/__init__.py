@@ -14,9 +14,9 @@ from otel_ctx.findings import caching, compaction, compared, prefix, quality, to
 from otel_ctx.findings.blame import Blame, blame
 from otel_ctx.findings.gaps import Gap, gaps
 from otel_ctx.findings.hindsight import hindsight
-from otel_ctx.findings.loss import costless
+from otel_ctx.findings.loss import as_implied, costless
 from otel_ctx.findings.merge import gather, ranked
-from otel_ctx.findings.quality import unknown_dialects, unpaired, unpriced_model
+from otel_ctx.findings.quality import unknown_cache_rule, unknown_dialects, unpaired, unpriced_model
 from otel_ctx.findings.step import Check, Step
 from otel_ctx.findings.switches import Lost, fix_for, fix_for_double, switch_of
 from otel_ctx.findings.window import as_it_stands
@@ -38,6 +38,11 @@ FURTHER: tuple[Check, ...] = (compared.doubtful, prefix.volatile_prefix, prefix.
 
 
 def cause(step: Step) -> Iterator[Finding | NotChecked]:
+    """Why the call did not read what it could have read."""
+    yield from (as_implied(step, f) if isinstance(f, Finding) else f for f in _cause(step))
+
+
+def _cause(step: Step) -> Iterator[Finding | NotChecked]:
     """What the first of ``CAUSES`` that knows the break says of it; and what else kept the cache from being read."""
     if caching.is_confirmed(step):
         yield from _confirmed(step)
@@ -104,6 +109,7 @@ CHECKS: tuple[Check, ...] = (
     window.growth_spike,
     compaction.compaction_loop,
     quality.unrecorded,
+    quality.cached_missing,
     quality.usage_inconsistent,
     quality.double_instrumentation,
 )
@@ -125,6 +131,7 @@ __all__ = [
     "hindsight",
     "ranked",
     "switch_of",
+    "unknown_cache_rule",
     "unknown_dialects",
     "unpaired",
     "unpriced_model",

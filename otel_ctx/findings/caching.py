@@ -220,6 +220,8 @@ def _switch(step: Step) -> str:
     call = step.call
     if not call.completeness.text_seen:
         return switch_of("content", call)
+    if "value_cut" in call.completeness.reasons:
+        return switch_of("format" if call.cut_by else "cut", call)
     if call.completeness.lost == {"tools"}:
         return switch_of("tools", call)
     return switch_of("part", call)

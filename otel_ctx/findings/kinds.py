@@ -18,7 +18,8 @@ KINDS: tuple[str, ...] = (
     "headroom_low", "growth_spike", "content_truncated", "attributes_dropped", "usage_inconsistent",
     "double_instrumentation",
     "provider_side_miss", "duplicate_content", "dead_tool_schema", "evicted_content", "compaction",
-    "content_not_captured", "usage_missing", "unpriced_model", "unknown_dialect",
+    "content_not_captured", "usage_missing", "unpriced_model", "unknown_cache_rule",
+    "unknown_dialect",
 )  # fmt: skip
 
 _ERRORS = frozenset(KINDS[: KINDS.index("prefix_changed")])

@@ -85,12 +85,30 @@ def too_short(step: Step, loss: Loss) -> str:
     return f" The prompt is shorter than the {step.minimum:,} tokens from which on it is cached: this costs nothing yet."
 
 
+def as_implied(step: Step, found: Finding) -> Finding:
+    """As an inference, where that nothing was read is one: no call tells of cached tokens."""
+    access, call = step.reading.access, step.call
+    if access is None or not access.implied or not found.tokens:
+        return found
+    who = call.scope or call.dialect
+    said = (
+        f"{found.detail} No call before tells of cached tokens; {who} leaves a zero out, so it is taken as 0."
+    )
+    evidence: Evidence = "inferred" if found.evidence == "reported" else found.evidence
+    return replace(found, detail=said, evidence=evidence)
+
+
 def costless(step: Step, found: Finding) -> Finding:
     """As a property of the text alone, where no cache is known to be in use."""
     access = step.reading.access
     if access is None or access.in_use:
         return found
-    said = f"{found.detail} Nothing shows that this prompt is cached: this costs nothing yet."
+    costs = (
+        "this costs nothing yet"
+        if access.ruled
+        else "no cache rule of the model is known, nor what this costs"
+    )
+    said = f"{found.detail} Nothing shows that this prompt is cached: {costs}."
     return replace(found, severity="info", detail=said)
 
 

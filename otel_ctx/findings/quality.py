@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 
 from otel_ctx.findings.gaps import gaps, recorded_by
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import fix_for_double, switch_of
 from otel_ctx.model import Call, Cost, Evidence, Finding, NotChecked, Severity
+from otel_ctx.rules import normalise_model_id
 
 _MORE_TEXT = 3  # times the reported input: tokenizers and framing explain no such difference
 _FEW = 64  # tokens
@@ -33,6 +35,18 @@ def unrecorded(step: Step) -> Iterator[Finding]:
             if gap.kind == kind:
                 detail, fix = recorded_by(call) + gap.note, switch_of(gap.lost, call)
                 yield _finding(step, kind, gap.severity, gap.title, detail, fix, gap.evidence)
+
+
+def cached_missing(step: Step) -> Iterator[Finding]:
+    """The library counts the input, and not what of it came from the cache, where something could have."""
+    call, access = step.call, step.reading.access
+    if access is None or not access.expected or call.usage.input is None or call.usage.cache_read is not None:
+        return
+    if call.usage.conflicts or "attributes_dropped" in call.completeness.reasons:
+        return
+    detail = f"{recorded_by(call)}; what the cache gave them is not known"
+    fix = switch_of("cached", call)
+    yield _finding(step, "usage_missing", "info", "Calls report no cached tokens", detail, fix)
 
 
 def usage_inconsistent(step: Step) -> Iterator[Finding]:
@@ -128,6 +142,32 @@ def _times(n: int) -> str:
     return "twice" if n == 2 else f"{n} times"
 
 
+def unknown_cache_rule(step: Step, lost: int) -> Iterator[Finding]:
+    """Less was read than could have been, and nobody knows whether the cache of that model keeps it. ``lost``: tokens that
+    have a cause."""
+    call, access = step.call, step.reading.access
+    if access is None or access.ruled or lost or not call.model:
+        return
+    platform = step.rules.platform_of(call.served_by, call.model)
+    where = f" on {platform or call.served_by}" if platform or call.served_by else ""
+    own = ", ".join(step.rules.own_platforms(call.model))
+    yours = f" The row of yours is for {own}." if own else ""
+    row = f'match = ["{normalise_model_id(call.model)}"]' + (
+        f', platforms = ["{platform}"]' if platform else ""
+    )
+    yield Finding(
+        kind="unknown_cache_rule",
+        severity="info",
+        title="How the cache of a model works is not known",
+        detail=f"No cache rule of {call.model}{where} is known: whether what was not read had been kept is not known, and "
+        "nothing is counted as lost.",
+        fix=f"Write the rule into a file of your own: --rules FILE with a [[family]] row, {row}. Where the name stands for a "
+        f"known model, --model NAME=MODEL is enough.{yours}",
+        calls=(call.id,),
+        evidence="unknown",
+    )
+
+
 def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
     """The model's price is not known: no cost is given, rather than a wrong one. Or that of its cached tokens is not."""
     call = step.call
@@ -144,11 +184,17 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
         return
     if not call.model or call.usage.input is None or "aggregate_only" in call.completeness.reasons:
         return
-    served = ""
-    fix = (
-        "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or write the price into a file of "
-        "your own: --rules FILE with a [[price]] row. The name of a deployment is mended by --model NAME=MODEL."
+    served, rules = "", step.rules
+    provider = rules.provider_of(call.served_by, call.model)
+    row = f'provider = "{provider}", ' if provider else ""
+    own = ", ".join(rules.own_providers(call.model))
+    yours = f" The row of yours is of provider {own}." if own else ""
+    write = (
+        f"rite the price into a file of your own: --rules FILE with a [[price]] row, {row}model = "
+        f'"{normalise_model_id(call.model)}". The name of a deployment is mended by --model NAME=MODEL.{yours}'
     )
+    extra = "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or w"
+    fix = f"{'W' if find_spec('genai_prices') else extra}{write}"
     if not usual:
         served = f" for requests that were served as {call.service_tier}"
         fix = (

@@ -92,6 +92,10 @@ class Access(NamedTuple):
     further: int = 0  # of ``lost`` and not ``behind``: tokens that the next change behind the break would have lost alone
     minimum: int = 0  # tokens of a prompt below which its rule keeps nothing
     in_use: bool = True  # False: something would have been lost if any cache were known to be in use
+    ruled: bool = True  # False: more could have been read if its cache keeps that, and no rule of it is known
+    implied: bool = (
+        False  # that nothing was read is taken from a count that no call of its service has told yet
+    )
 
     @property
     def aside(self) -> Evidence:
@@ -194,11 +198,17 @@ class Reading(NamedTuple):
     @property
     def judged(self) -> bool:
         """Is it known what the cache gave, and whether that was less than it should? Only then ``wasted`` is a verdict, be it
-        0. A loss that has no cause, of a prompt that was not seen whole, may be anybody's."""
+        0. A loss that has no cause, of a prompt that was not seen whole, may be anybody's; where no rule of the cache is
+        known, it need not be one."""
         access = self.access
         if access is None or access.actual is None or self.handed_over:
             return False
-        return bool(self.wasted) or not (access.lost and self.call.completeness.lost)
+        return bool(self.wasted) or (access.ruled and not (access.lost and self.call.completeness.lost))
+
+    @property
+    def unruled(self) -> bool:
+        """It read less than it could have, the text does not say why, and no rule of its model's cache is known."""
+        return self.access is not None and not self.access.ruled and not self.wasted
 
     @property
     def handed_over(self) -> bool:
@@ -215,8 +225,10 @@ class Reading(NamedTuple):
 
 def wasted_tokens(readings: Sequence[Reading]) -> int | None:
     """Tokens billed again; None where what the cache gave is not known of any call that could lose something: one that
-    goes on from another, where there is one."""
+    goes on from another, where there is one; and where some read less than they could have, by no known rule."""
     total = sum(r.wasted for r in readings if r.judged)
+    if not total and any(r.unruled for r in readings):
+        return None
     following = [r for r in readings if r.previous is not None] or readings
     return total if total or any(r.judged for r in following) else None
 

@@ -169,6 +169,9 @@ class Rules:
     def _is_own(self, price: Price) -> bool:
         return ("price", price.id) in self._overridden
 
+    def _is_own_family(self, read: Reader) -> bool:
+        return ("family", str(read.row["id"])) in self._overridden
+
     @cached_property
     def surcharges(self) -> tuple[Surcharge, ...]:
         return tuple(map(read_surcharge, self._readers("surcharge")))
@@ -256,6 +259,22 @@ class Rules:
         provider, then one for the version."""
         return self._usage(scope, scope_version, provider)
 
+    def own_platforms(self, model: str) -> tuple[str, ...]:
+        """For which platforms a user's own rows say how the model is cached."""
+        if not self._overridden:
+            return ()
+        name = normalise_model_id(self.known(model)) if model else ""
+        own = (head[:2] for head in self._heads if self._is_own_family(head[2]))
+        return tuple(dict.fromkeys(p for at, match in own if any(fit(m, name) for m in match) for p in at))
+
+    def own_providers(self, model: str) -> tuple[str, ...]:
+        """Of which providers a user's own rows say what the model costs."""
+        if not self._overridden:
+            return ()
+        names = priced_names(self.known(model))
+        rows = (row for found in self.prices.values() for row in found if self._is_own(row))
+        return tuple(dict.fromkeys(row.provider for row in rows if row.model in names))
+
     def platform_of(self, provider: str, model: str = "") -> str:
         """Who serves the call, "" unknown: by the provider's name on the span, else by the model's id."""
         found = self._platform(provider, model)
@@ -322,7 +341,7 @@ class Rules:
                 return row.tokens
         name = normalise_model_id(model)
         best = _best(name, self.windows)
-        if best is None or name in best.match:
+        if best is None or name in best.match or ("window", best.id) in self._overridden:
             return best.tokens if best else None
         return replace(best.tokens, status="inferred")
 
@@ -374,15 +393,22 @@ class Rules:
         model = self.known(model)
         named = self._named(provider)
         if named is None:
-            return self._by_id(model)
+            return self._by_id(model) or self._own_platform(model)
         if named.spoken and model:
             # A client of that API may talk to anybody who speaks it.
             if is_bedrock_id(model):
                 return self.platforms.get("bedrock", named)
-            return self._maker(model) or named
+            maker = self._maker(model)
+            return maker if maker is named else self._own_platform(model) or maker or named
         if named.serves and model and not any(fit(p, normalise_model_id(model)) for p in named.serves):
             return self.platforms.get(named.otherwise, named)
         return named
+
+    def _own_platform(self, model: str) -> Platform | None:
+        """Who serves it by a user's own rows."""
+        providers = (p for p in self.platforms.values() if p.provider in self.own_providers(model))
+        names = self.own_platforms(model)
+        return self.platforms.get(names[0]) if names else next(providers, None)
 
     def _named(self, provider: str) -> Platform | None:
         """The platform that a spelling names: "openai.chat" is "openai"; a framework's name is nobody's."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from otel_ctx.model import Lifetime, Outcome, Reading
+from otel_ctx.model import Access, Lifetime, Outcome, Reading
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import outcome_of
 from otel_ctx.outputs.text.layout import (
@@ -56,16 +56,17 @@ def cache(view: View) -> Iterator[Line]:
         told = (f"{number(sum(read_by))} tokens read",) if read_by else ()
         why = "what came before was not recorded"
         yield from facts((f"{many(len(dark), 'call')} not checked", why, *told), view.width, _INDENT)
-    reported = [r for r in readings if r.access is not None and r.access.reported is not None]
+    yield from facts([*_unruled(readings), *_implied(readings)], view.width, _INDENT)
+    reported = [
+        r for r in readings if r.access is not None and r.access.reported is not None and not r.unruled
+    ]
     read = sum(r.access.reported.read for r in reported if r.access is not None and r.access.reported)
-    best = sum(
-        max(r.access.optimal.read if r.access.optimal else 0, r.access.reported.read)
-        for r in reported
-        if r.access is not None and r.access.reported
-    )
+    best = sum(_best(r.access) for r in reported if r.access is not None)
+    marks = any(r.access.optimal.write for r in reported if r.access is not None and r.access.optimal)
     words = []
     if reported:
-        words.append(f"read {number(read)} of {number(best)} tokens that an unbroken, marked prefix gives")
+        kept = "an unbroken, marked" if marks else "an unbroken"
+        words.append(f"read {number(read)} of {number(best)} tokens that {kept} prefix gives")
     if cost["saved_usd"]:
         saved = cost["saved_usd"]
         words.append(f"saved {usd(saved)}" if saved > 0 else f"cost {usd(-saved)} more than no cache")
@@ -93,11 +94,34 @@ def _lost(waste: dict[str, Any], readings: Sequence[Reading], width: int) -> Ite
         yield line("    ", Run(f"{cause:<{_NAME - 4}}"), *gauge, f"  {amount}  {price}".rstrip())
 
 
+def _best(access: Access) -> int:
+    """Tokens that could have been read; of a hit those that were: the few that counts may be wrong by are not lost."""
+    read = access.reported.read if access.reported is not None else 0
+    return read if access.outcome == "hit" or access.optimal is None else max(access.optimal.read, read)
+
+
 def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
     if outcome != "ineligible":
         return outcome.replace("_", " ")
     bounds = {r.access.minimum for r in readings if r.access is not None and r.access.outcome == outcome}
     return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
+
+
+def _unruled(readings: Sequence[Reading]) -> Iterator[str]:
+    """Of how many calls it is not known whether they lost anything, as their models have no rule."""
+    calls = [r.call for r in readings if r.unruled]
+    if calls:
+        models = list(dict.fromkeys(call.model or "a model without a name" for call in calls))
+        yield f"not known what {many(len(calls), 'call')} lost: no cache rule of {escape(some(models))}"
+        yield "a [[family]] row of --rules gives one"
+
+
+def _implied(readings: Sequence[Reading]) -> Iterator[str]:
+    """Of whose calls that nothing was read is taken from what they do not tell."""
+    calls = [r.call for r in readings if r.access is not None and r.access.implied]
+    if calls and not any(r.call.usage.cache_read for r in readings):
+        told = "tells" if len(calls) == 1 else "tell"
+        yield f"{many(len(calls), 'call')} {told} no cached tokens: the library leaves zeros out (inferred)"
 
 
 def _silent(readings: Sequence[Reading]) -> Iterator[str]:

@@ -173,6 +173,8 @@ def _note(r: Reading) -> tuple[list[str], list[str]]:
         words.append(f"{escape(at.path)} {CHANGES[at.change]}{place}")
     if r.cause:
         words.append(f"{r.cause} ({r.evidence})")
+    if r.unruled:
+        words.append("no cache rule is known, nor what was lost")
     return words, [f"{number(r.wasted)} tokens lost"] if r.wasted else []
 
 

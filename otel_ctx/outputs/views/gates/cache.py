@@ -97,13 +97,29 @@ def _waste(
     if doubtful:
         told = f"{of_all(len(doubtful), scene)}: the numbers that are reported cannot be right"
         return Found(unknown=told, value=total, calls=ids(doubtful))
+    unruled = [r for r in scene.readings if r.unruled]
+    if unruled:
+        models = ", ".join(dict.fromkeys(r.call.model or "a model without a name" for r in unruled))
+        told = f"{of_all(len(unruled), scene)} may have lost tokens: no cache rule is known ({models})"
+        told += "; --rules FILE can tell it"
+        return Found(unknown=told, value=None, calls=ids(unruled))
     dark = [r for r in scene.readings if not _refused(r) and not _accounted(r)]
     if dark:
         told = f"{of_all(len(dark), scene)}: neither usage nor text says what the cache did"
         return Found(unknown=told, value=total, calls=ids(dark))
-    silent = [r for r in scene.readings if r.access is not None and r.access.simulated and not _refused(r)]
-    by = f", by the text: {of_all(len(silent), scene)} do not report what the cache read" if silent else ""
-    return or_unplaced(Found(passed=f"{words(total)} billed again{by}", value=total), scene)
+    silent = [r for r in scene.readings if _untold(r)]
+    if silent:
+        told = f"{of_all(len(silent), scene)} do not report what was read from the cache"
+        return Found(unknown=told, value=total if total else None, calls=ids(silent))
+    return or_unplaced(Found(passed=f"{words(total)} billed again", value=total), scene)
+
+
+def _untold(r: Reading) -> bool:
+    """It was served and could have read something, and what it read is not reported: by the rules it may be a hit, which
+    proves none. Of a call without any usage, as canned answers have, the text is all that there is."""
+    access = r.access
+    served = r.call.usage.input is not None and r.call.status == "ok"
+    return served and access is not None and access.simulated and access.expected > 0
 
 
 def _accounted(r: Reading) -> bool:
