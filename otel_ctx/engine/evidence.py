@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 import xxhash
 
@@ -38,6 +39,7 @@ class _Longest:
 
 
 _NONE = _Longest()
+_NO_SECTIONS = frozenset[str]()
 
 
 class Evidence:
@@ -82,12 +84,14 @@ class Evidence:
 
     def _dotted(self, mine: Mapping[str, _Longest]) -> frozenset[str]:
         """Sections whose longest texts end in dots behind a limit, where two texts that have little in common do."""
-        round_ = {s: longest for s, longest in mine.items() if _dots_behind_limit(longest.length)}
         found = {
             s: longest.digests
-            for s, longest in round_.items()
-            if all((self._text(d) or "").endswith(_DOTS) for d in longest.digests)
+            for s, longest in mine.items()
+            if _dots_behind_limit(longest.length)
+            and all((self._text(d) or "").endswith(_DOTS) for d in longest.digests)
         }
+        if not found:
+            return _NO_SECTIONS
         texts = {digest for digests in found.values() for digest in digests}
         return frozenset(found) if len(texts) > 1 else frozenset()
 
@@ -204,9 +208,12 @@ class Evidence:
         if last.usage is not old.usage:
             same = placed.compared is old
             placed = placed._replace(previous=last, compared=last if same else placed.compared)
-        call, most = placed.call, _most_read(placed)
+        call = placed.call
         read = call.usage.cache_read
-        if most is None or read is None or read <= _FAR_MORE * most:
+        if not read or read <= _FAR_MORE * (last.usage.input or 0):
+            return placed
+        most = _most_read(placed)
+        if most is None or read <= _FAR_MORE * most:
             return placed
         words = f"input {call.usage.input or 0:,} with cache read {read:,}, but the conversation holds about {most:,}"
         usage = replace(
@@ -252,6 +259,7 @@ def _may_be_limit(length: int) -> bool:
     return length >= _SHORTEST and any(length % n in (0, n - 1) for n in _ROUND)
 
 
+@lru_cache(4096)
 def _dots_behind_limit(length: int) -> bool:
     return any(length > len(dots) and (length - len(dots)) % n == 0 for dots in _DOTS for n in _ROUND)
 
