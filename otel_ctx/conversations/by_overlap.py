@@ -3,16 +3,18 @@ its beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import takewhile
 
 from otel_ctx.conversations.compare import (
+    MODEL_KINDS,
     Text,
     after,
     before,
     carries,
     other_hint,
     same_hint,
+    same_session,
     same_setup,
     shrunk,
 )
@@ -29,15 +31,36 @@ def edited(memory: Memory, call: Call, end: End) -> End | None:
     a message in between was edited. Who goes back to ``end`` for something else says other things."""
     if not end.extended:
         return None
-    old = memory.digests(end) | {s.digest for s in end.call.answer}
-    again = {s.digest for s in after(call.prompt.messages, end.call.prompt.messages)} - old
+    old, answered = memory.digests(end), {s.digest for s in end.call.answer}
+    beyond = [
+        s
+        for s in after(call.prompt.messages, end.call.prompt.messages)
+        if s.digest not in old and s.digest not in answered
+    ]
+    again = {s.digest for s in beyond}
     best: tuple[int, End] | None = None
     for _, e in _open(memory, call):
-        later = memory.digests(e) - old
-        shared = len(later & again)
-        if shared >= max(2, _OVERLAP * min(len(later), len(again))) and (best is None or shared >= best[0]):
-            best = shared, e
+        theirs = memory.digests(e)
+        shared = len(again & theirs)
+        if shared and (best is None or shared >= best[0]):
+            later = theirs - old - answered
+            if shared >= max(2, _OVERLAP * min(len(later), len(again))) or _goes_on(
+                e.call, call, later, beyond
+            ):
+                best = shared, e
     return best[1] if best is not None else None
+
+
+def _goes_on(old: Call, new: Call, later: Set[str], beyond: list[Segment]) -> bool:
+    """Does ``new`` say again what was said to the model since, and what it answered? A fork with the same words is first
+    seen without an answer to them."""
+    again = {s.digest for s in beyond}
+    last = max(i for i, s in enumerate(beyond) if s.digest in later)
+    if any(s.digest == a.digest for s in beyond[last + 1 :] for a in old.answer):
+        return True
+    told = {s.digest for s in old.prompt.messages if s.digest in later and s.kind not in MODEL_KINDS}
+    answered = any(s.kind in MODEL_KINDS for s in beyond[last + 1 :])
+    return bool(told) and told <= again and answered and same_session(old, new)
 
 
 def by_overlap(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | None:

@@ -20,7 +20,7 @@ _COMMON = 24  # characters that any two have in common ("You are a helpful …")
 _PHRASES = 4  # that any two have in common, likewise
 _SAME = 0.8  # those that have this much in common are one, with a value in it that changes
 _SHRUNK = 0.5  # a history that lost more than this, and whose rest is new, was compacted
-_MODEL_KINDS = ("assistant", "tool_call", "thinking")
+MODEL_KINDS = ("assistant", "tool_call", "thinking")
 
 
 def before(old: Call, new: Call) -> bool:
@@ -107,22 +107,22 @@ def shrunk(was: int | None, now: int | None) -> bool:
 
 def answered_before(chain: Chain) -> bool:
     """Does it hold anything that a model said?"""
-    return any(s.kind in _MODEL_KINDS for s in chain)
+    return any(s.kind in MODEL_KINDS for s in chain)
 
 
 def carries(chain: Chain) -> bool:
     """Does it hold a history: something that a model said, or a tool?"""
-    return any(s.kind in _MODEL_KINDS or s.kind == "tool_result" for s in chain)
+    return any(s.kind in MODEL_KINDS or s.kind == "tool_result" for s in chain)
 
 
 def misses_an_answer(old: Call, new: Call) -> bool:
     """More than one answer of the model stands between the two calls: one call in between was not seen."""
     following = after(new.prompt.messages, old.prompt.messages)
-    if sum([s.kind in _MODEL_KINDS for s in following]) < 2:
+    if sum([s.kind in MODEL_KINDS for s in following]) < 2:
         return False
     answer = {s.digest for s in old.answer}
     others, answered = 0, False
-    for is_model, run in groupby(following, lambda s: s.kind in _MODEL_KINDS):
+    for is_model, run in groupby(following, lambda s: s.kind in MODEL_KINDS):
         known = any(s.digest in answer for s in run)  # its parts may stand one by one, each before its result
         answered |= is_model and known
         others += is_model and not known
