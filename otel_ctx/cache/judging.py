@@ -17,7 +17,7 @@ from otel_ctx.cache.cause import (
 from otel_ctx.cache.facts import facts_of, too_short, unseen_in_front
 from otel_ctx.cache.marks import marked_once, marks_of
 from otel_ctx.cache.outcome import best_split, outcome_of, reported_split
-from otel_ctx.cache.reach import behind_marker, expected_of, of_old, predict
+from otel_ctx.cache.reach import behind_marker, expected_of, of_old, predict, stands_in_front
 from otel_ctx.cache.resent import cleared
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.slack import slack
@@ -166,8 +166,14 @@ def _why(
     if could is not None and unseen_in_front(run):
         behind = min(lost, could - floor) if could - floor > spare else 0
         return _Why(lost, judged, behind, "unknown" if behind else "")
-    if could is not None and run.both and not run.cleared and _whole(run):
-        behind = min(lost, missed_beside(judged, at, could, floor, run.mech.style))
+    if (
+        could is not None
+        and run.both
+        and not run.cleared
+        and _whole(run)
+        and stands_in_front(run, could, spare)
+    ):
+        behind = min(lost, missed_beside(judged, at, could, floor))
         return _Why(lost, judged, behind, "provider_side_miss" if behind else "")
     return _Why(lost, judged)
 

@@ -28,6 +28,7 @@ class _Words:
 _CONFIRMED = "confirmed."
 _UNPROMISED = "unpromised."  # where no lifetime is published
 _BEFORE = "before."  # where this request was marked, and the one before was not
+_BESIDE = "beside."  # where a change has another share of the loss
 _SECTIONS = {
     "tools_changed": ("tools",), "system_changed": ("system",), "messages_changed": ("messages",),
     "input_changed": ("system", "messages"),
@@ -42,7 +43,7 @@ def _said() -> Mapping[str, _Words]:
     tables = tomllib.loads(text)
     apart = {
         f"{how}{cause}": words
-        for how in (_CONFIRMED, _UNPROMISED, _BEFORE)
+        for how in (_CONFIRMED, _UNPROMISED, _BEFORE, _BESIDE)
         for cause, words in tables.pop(how[:-1]).items()
     }
     return {cause: _Words(**words) for cause, words in {**tables, **apart}.items()}
@@ -119,8 +120,10 @@ def behind(step: Step) -> Iterator[Finding]:
     unseen in front of the break was lost for a reason of its own."""
     access = step.reading.access
     if access is not None and access.behind:
-        own = access._replace(lost=access.behind, behind=0, sure=access.aside)
-        yield _finding(step, own, access.behind_cause)
+        there = (access.actual or 0) + access.behind
+        own = access._replace(lost=access.behind, expected=there, behind=0, sure=access.aside)
+        how = _BESIDE if f"{_BESIDE}{access.behind_cause}" in _said() else ""
+        yield _finding(step, own, access.behind_cause, how)
 
 
 def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
