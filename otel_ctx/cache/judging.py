@@ -87,6 +87,7 @@ def judge(
         sure="unknown" if otherwise == "unknown" else why.verdict.sure,
         gap_seconds=entry.gap(run.now) if entry is not None else None,
         ttl_seconds=entry.least if entry is not None else None,
+        ttl_most=entry.most if entry is not None else None,
         note=why.verdict.note,
         behind=why.behind,
         behind_cause=why.aside,

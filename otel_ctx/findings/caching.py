@@ -29,6 +29,7 @@ _CONFIRMED = "confirmed."
 _UNPROMISED = "unpromised."  # where no lifetime is published
 _BEFORE = "before."  # where this request was marked, and the one before was not
 _BESIDE = "beside."  # where a change has another share of the loss
+_OPEN = "open."  # where an entry may live so long
 _SECTIONS = {
     "tools_changed": ("tools",), "system_changed": ("system",), "messages_changed": ("messages",),
     "input_changed": ("system", "messages"),
@@ -43,7 +44,7 @@ def _said() -> Mapping[str, _Words]:
     tables = tomllib.loads(text)
     apart = {
         f"{how}{cause}": words
-        for how in (_CONFIRMED, _UNPROMISED, _BEFORE, _BESIDE)
+        for how in (_CONFIRMED, _UNPROMISED, _BEFORE, _BESIDE, _OPEN)
         for cause, words in tables.pop(how[:-1]).items()
     }
     return {cause: _Words(**words) for cause, words in {**tables, **apart}.items()}
@@ -133,6 +134,8 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
     usage = step.call.usage
     if not how and f"{_BEFORE}{cause}" in _said() and (usage.cache_read or usage.cache_write):
         how = _BEFORE
+    if not how and f"{_OPEN}{cause}" in _said() and (access.gap_seconds or 0) <= (access.ttl_most or 0):
+        how = _OPEN
     words, call = _said()[f"{how}{cause}"], step.call
     before = step.previous
     rule, marking = step.minimum, marking_of(call)
@@ -140,7 +143,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "model": call.model,
         "model_before": before.model if before is not None else "another",
         "gap": _span(access.gap_seconds),
-        "ttl": _span(access.ttl_seconds),
+        "ttl": _spans(access.ttl_seconds, access.ttl_most),
         "minimum": f"{rule:,}" if rule else "?",
         "lookback": str((step.rule.lookback_positions if step.rule is not None else None) or "?"),
         "note": access.note,
@@ -203,7 +206,10 @@ def _longer(step: Step, access: Access) -> str:
         at_marker = marking_of(step.call).longer if (step.engine, name) == ("breakpoint", "1h") else None
         how = at_marker or asked_by.get(name)
         if how and least > had and gap < (most or least):
-            return f"Where such pauses are usual, ask for the longer lifetime ({how}). "
+            unsure = (
+                "" if gap < least else f": it may bridge them, as an entry then lives {_spans(least, most)}"
+            )
+            return f"Where such pauses are usual, ask for the longer lifetime ({how}){unsure}. "
     return "No lifetime that is offered bridges such a pause. "
 
 
@@ -227,10 +233,18 @@ def _switch(step: Step) -> str:
     return switch_of("part", call)
 
 
+def _spans(least: float | None, most: float | None) -> str:
+    """From the one to the other: "5 to 60 min"."""
+    low, high = _span(least), _span(most)
+    if least is None or most is None or low == high:
+        return low
+    return f"{low.removesuffix(high[high.index(' ') :])} to {high}"
+
+
 def _span(seconds: float | None) -> str:
-    """A time in words: "42 s", "7 min", "3.5 h"."""
+    """A time in words: "42 s", "7 min", "3.5 h", "24 h"."""
     if seconds is None:
         return "an unknown time"
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{round(seconds / 3600, 1):g} h"

@@ -93,6 +93,8 @@ def _finding(view: View, finding: Finding, *, everything: bool = False) -> Itera
         about.append(usd(finding.usd))
     if _only_predicted(view, finding):
         about.append("predicted")
+    elif finding.tokens and finding.evidence == "inferred":
+        about.append("inferred")
     about.append(many(len(finding.calls), "call"))
     about += view.turns(finding.calls)
     yield from facts(about, view.width, _INDENT, "dim")
