@@ -26,6 +26,7 @@ from otel_ctx.model import Access, Break, CacheTokens, Call, Relation
 
 _MORE_LEAST, _MORE = 128, 0.25  # so much more than a rule takes out was taken out by something else
 _UNMEASURED = 0.2  # places of a prompt of which no call before says where they are
+_SOON = 120  # seconds in which no cache that is in use forgets
 
 
 class _Why(NamedTuple):
@@ -62,7 +63,7 @@ def judge(
     else:
         floor = mech.readable(run.common, run.hidden) if run.common is not None else expected
     lost = expected - floor if expected - floor > spare else 0
-    in_use = not lost or run.in_use
+    in_use = run.in_use or not (lost or (at is not None and run.untold))
     why = _why(run, lost if in_use else 0, expected, floor, spare, entry, predicted)
     further = 0
     if why.lost and at is not None and at.then is not None and run.common is not None:
@@ -71,8 +72,10 @@ def judge(
     otherwise = _otherwise(run, why.verdict)
     if why.lost and run.path is not None and otherwise == "server_side_rewrite_suspected" and not run.dropped:
         run.path.rewrite(run.path.nearest(floor))
-    if run.follows and not why.lost and usage.cache_read is None and _damaged(run):
-        actual = None  # what was not seen may have changed
+    if run.follows and not why.lost and usage.cache_read is None and (_damaged(run) or run.untold):
+        actual = None  # what was not seen may have changed, and what is not promised may not have been done
+    if lost and at is None and run.both and not run.promised and actual == 0 and _is_soon(run, entry):
+        run.caches.learned.missed(run.call.service, run.scope)
     return Access(
         predicted=predicted,
         reported=reported_split(usage, run.total),
@@ -94,7 +97,12 @@ def judge(
         further=max(0, further),
         minimum=mech.minimum,
         in_use=in_use,
+        promised=run.promised,
     )
+
+
+def _is_soon(run: Run, entry: Entry | None) -> bool:
+    return entry is not None and entry.is_ready(run.now) and entry.gap(run.now) < _SOON
 
 
 def _go_on(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from otel_ctx.findings.step import Step
-from otel_ctx.model import Break, Call, Evidence, Finding
+from otel_ctx.model import Break, Call, Evidence, Finding, Severity
 from otel_ctx.tokens.unseen import AROUND_EACH, SHARE_OF_TOOLS
 
 _SLACK_TOKENS = 128  # providers read whole blocks and add tokens of their own
@@ -90,6 +90,11 @@ def costless(step: Step, found: Finding) -> Finding:
     access = step.reading.access
     if access is None or access.in_use:
         return found
+    if not access.promised:
+        shown = access.reported is not None
+        said = "Its provider promises nothing, and nothing shows that this prompt is cached: what this costs is not known."
+        severity: Severity = "info" if shown or found.severity == "info" else "warning"
+        return replace(found, severity=severity, detail=f"{found.detail} {said}")
     said = f"{found.detail} Nothing shows that this prompt is cached: this costs nothing yet."
     return replace(found, severity="info", detail=said)
 

@@ -93,6 +93,7 @@ class Access(NamedTuple):
     further: int = 0  # of ``lost`` and not ``behind``: tokens that the next change behind the break would have lost alone
     minimum: int = 0  # tokens of a prompt below which its rule keeps nothing
     in_use: bool = True  # False: something would have been lost if any cache were known to be in use
+    promised: bool = True  # False: by its rule, what the cache keeps is as it pleases
 
     @property
     def aside(self) -> Evidence:

@@ -50,6 +50,7 @@ def cache(view: View) -> Iterator[Line]:
         told = (f"{number(sum(read_by))} tokens read",) if read_by else ()
         why = "what came before was not recorded"
         yield from facts((f"{many(len(dark), 'call')} not checked", why, *told), view.width, _INDENT)
+    yield from facts(_unpromised(readings), view.width, _INDENT)
     reported = [r for r in readings if r.access is not None and r.access.reported is not None]
     read = sum(r.access.reported.read for r in reported if r.access is not None and r.access.reported)
     best = sum(
@@ -85,6 +86,14 @@ def _named(outcome: Outcome, readings: Sequence[Reading]) -> str:
         return outcome.replace("_", " ")
     bounds = {r.access.minimum for r in readings if r.access is not None and r.access.outcome == outcome}
     return f"ineligible (shorter than {' or '.join(number(n) for n in sorted(bounds))} tokens)"
+
+
+def _unpromised(readings: Sequence[Reading]) -> Iterator[str]:
+    """How many calls missed what no provider promises to keep: nobody is to blame."""
+    missed = [r for r in readings if r.access is not None and not r.access.promised and not r.losses]
+    count = sum(outcome_of(r) in ("miss", "partial") for r in missed)
+    if count:
+        yield f"{many(count, 'call')} read less than could be kept: this cache promises nothing"
 
 
 def _silent(readings: Sequence[Reading]) -> Iterator[str]:
