@@ -269,3 +269,16 @@ def test_the_table_of_markings_holds_together() -> None:
     assert not rows[-1].platform
     assert rows[-1].longer
     assert rows[-1].shorter
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_where_an_unmarked_prompt_changes_as_well_both_are_to_be_mended(
+    tmp_path: Path, changes: bool
+) -> None:
+    """Who sets the breakpoint alone pays for writes that nothing can read."""
+    clock = ("It is 3:0{0}:1{0} PM. " if changes else "Be kind. ") + RULE * 300
+    calls = [(i * 20, turns(i, clock.format(i)), 7_000 + 40 * i, 0, 0) for i in range(3)]
+    told = findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+    (found,) = [f for f in told if f["kind"] == "no_cache_control"]
+    assert ("mend both. A breakpoint alone costs more" in found["fix"]) == changes
+    assert ("volatile_prefix" in {f["kind"] for f in told}) == changes

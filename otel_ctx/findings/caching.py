@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from otel_ctx.findings.loss import in_front
 from otel_ctx.findings.marking import Marking, marking_of
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import switch_of
@@ -157,17 +158,35 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "end": marking.end,
         "top": _top(step, marking),
         "routing": _routing(step),
+        "both": _BOTH if cause == "no_cache_control" and _changes_in_front(step, access) else "",
     }
     return Finding(
         kind=_NAMES.get(cause, cause),
         severity=words.severity,
         title=words.title,
         detail=words.detail.format(**values),
-        fix=f"{marking.end}." if marking.own and cause in _MARKED else words.fix.format(**values),
+        fix=f"{marking.end}.{values['both']}"
+        if marking.own and cause in _MARKED
+        else words.fix.format(**values),
         calls=(call.id,),
         tokens=access.lost - access.behind,
         evidence=access.sure,
     )
+
+
+_BOTH = (
+    " The prompt changes in front of it, too, as another finding says: mend both. A breakpoint alone costs more, as each "
+    "request then writes what none can read."
+)
+_HALF = 0.5
+
+
+def _changes_in_front(step: Step, access: Access) -> bool:
+    """Would less than half of what was lost be read if nothing but the markers were set?"""
+    old, at = step.compared, step.reading.break_
+    if old is None or at is None:
+        return False
+    return in_front(old, at) * step.reading.tokens.factor < _HALF * access.lost
 
 
 _IN_FRONT = (

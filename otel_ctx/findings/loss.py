@@ -43,7 +43,7 @@ def loss_of(step: Step, at: Break) -> Loss:
         return _by_usage(old, call)
     if access is not None and not access.in_use:
         return Loss(0, "predicted")
-    kept = _in_front(old, at)
+    kept = in_front(old, at)
     if access is not None:
         lost = 0 if access.barrier else access.lost - access.behind
     else:  # no call reads more than it holds
@@ -108,7 +108,7 @@ def _by_usage(old: Call, call: Call) -> Loss:
     return Loss(max(0, could - read), "inferred", denied=read >= could * (1 - _SLACK_EXACT))
 
 
-def _in_front(old: Call, at: Break) -> int:
+def in_front(old: Call, at: Break) -> int:
     """Tokens of the segments of ``old`` in front of the break."""
     prompt = old.prompt
     head = (*prompt.tools, *prompt.system)
