@@ -3,7 +3,7 @@ its beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from itertools import takewhile
 
 from otel_ctx.conversations.compare import (
@@ -19,7 +19,7 @@ from otel_ctx.conversations.compare import (
     shrunk,
 )
 from otel_ctx.conversations.memory import End, Memory, groups
-from otel_ctx.model import KIND_INDEX, Call, Prompt, Relation, Segment
+from otel_ctx.model import KIND_INDEX, Call, Chain, Prompt, Relation, Segment
 from otel_ctx.parts.texts import adds_summary, is_summary, says_summary
 
 _SYSTEM = KIND_INDEX["system"]
@@ -31,36 +31,37 @@ def edited(memory: Memory, call: Call, end: End) -> End | None:
     a message in between was edited. Who goes back to ``end`` for something else says other things."""
     if not end.extended:
         return None
+    start = end.call.prompt.messages
     old, answered = memory.digests(end), {s.digest for s in end.call.answer}
     beyond = [
-        s
-        for s in after(call.prompt.messages, end.call.prompt.messages)
-        if s.digest not in old and s.digest not in answered
+        s for s in after(call.prompt.messages, start) if s.digest not in old and s.digest not in answered
     ]
     again = {s.digest for s in beyond}
     best: tuple[int, End] | None = None
     for _, e in _open(memory, call):
         theirs = memory.digests(e)
         shared = len(again & theirs)
-        if shared and (best is None or shared >= best[0]):
-            later = theirs - old - answered
-            if shared >= max(2, _OVERLAP * min(len(later), len(again))) or _goes_on(
-                e.call, call, later, beyond
-            ):
-                best = shared, e
+        if not shared or (best is not None and shared < best[0]):
+            continue
+        most = shared >= 2 and shared >= _OVERLAP * min(len(theirs - old - answered), len(again))
+        if most or _goes_on(e.call, call, start, beyond):
+            best = shared, e
     return best[1] if best is not None else None
 
 
-def _goes_on(old: Call, new: Call, later: Set[str], beyond: list[Segment]) -> bool:
-    """Does ``new`` say again what was said to the model since, and what it answered? A fork with the same words is first
-    seen without an answer to them."""
-    again = {s.digest for s in beyond}
-    last = max(i for i, s in enumerate(beyond) if s.digest in later)
-    if any(s.digest == a.digest for s in beyond[last + 1 :] for a in old.answer):
+def _goes_on(old: Call, new: Call, start: Chain, beyond: list[Segment]) -> bool:
+    """Does ``new`` say again what little ``old`` has behind ``start``, and what the model said to it? A fork with the same
+    words is first seen without an answer to them."""
+    later = after(old.prompt.messages, start)
+    words = {s.digest for s in later}
+    last = max((i for i, s in enumerate(beyond) if s.digest in words), default=len(beyond))
+    behind = beyond[last + 1 :]
+    if {s.digest for s in behind} & {s.digest for s in old.answer}:
         return True
-    told = {s.digest for s in old.prompt.messages if s.digest in later and s.kind not in MODEL_KINDS}
-    answered = any(s.kind in MODEL_KINDS for s in beyond[last + 1 :])
-    return bool(told) and told <= again and answered and same_session(old, new)
+    told = {s.digest for s in later if s.kind not in MODEL_KINDS}
+    answered = any(s.kind in MODEL_KINDS for s in behind)
+    said = {s.digest for s in after(new.prompt.messages, start)}
+    return answered and bool(told) and told <= said and same_session(old, new)
 
 
 def by_overlap(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | None:
