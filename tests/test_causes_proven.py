@@ -266,6 +266,33 @@ def test_a_change_costs_nothing_known_where_nothing_is_cached(model: str, said: 
     assert said in found["detail"]
 
 
+def test_a_cache_that_promises_nothing_and_is_not_reported_is_not_said_to_lose_anything() -> None:
+    chat = Chat("gemini-2.5-flash", **{"gen_ai.provider.name": "gcp.gemini"})
+    chat.ask(0, [A], 2500, None, None)
+    chat.ask(20, [A, X, B], 2828, None, None, tools=("refund", "find"))
+    report = chat.report()
+    found = next(f for f in report["findings"] if f["kind"] == "tools_reordered")
+
+    assert chat.lost() == [{}, {}]
+    assert report["totals"]["waste"]["tokens"] is None
+    assert (found["severity"], found["tokens"]) == ("warning", 0)
+    assert found["detail"].endswith("what this costs is not known.")
+
+
+@pytest.mark.parametrize(("read", "lost"), [(0, {}), (2400, {"tools_reordered": 2828})])
+def test_a_change_costs_nothing_where_a_cache_that_promises_nothing_read_nothing_before(
+    read: int, lost: dict[str, int]
+) -> None:
+    chat = Chat("gemini-2.5-flash", **{"gen_ai.provider.name": "gcp.gemini"})
+    chat.ask(0, [A], 2500, 0)
+    chat.ask(20, [A, X, B], 2828, read)
+    chat.ask(40, [A, X, B, X, B], 3156, 0, tools=("refund", "find"))
+
+    assert chat.lost() == [{}, {}, lost]
+    severity = next(f["severity"] for f in chat.report()["findings"] if f["kind"] == "tools_reordered")
+    assert severity == ("error" if lost else "info")
+
+
 @pytest.mark.parametrize(
     ("model", "read", "more"),
     [

@@ -535,6 +535,50 @@ def test_a_history_that_was_edited_in_its_middle_is_rewritten_not_forked() -> No
     assert last.break_.path == "messages[3].parts[0]"
 
 
+@pytest.mark.parametrize("told", ["Blue, as the sea.", "ok"], ids=["answer", "another answer told"])
+def test_a_last_answer_that_is_rewritten_with_the_same_words_behind_it_is_no_fork(told: str) -> None:
+    app = App(**{"gen_ai.conversation.id": "a"})
+    first = [said("user", "Name a colour.")]
+    behind = [said("user", f"Another? {PAD}")]
+    app.call(0, first, "Red, as a rose.")
+    app.call(10, [*first, said("assistant", "Red, as a rose."), *behind], told)
+    more = [*behind, said("assistant", "Blue, as the sea."), said("user", "And?")]
+    app.call(20, [*first, said("assistant", "Red."), *more])
+
+    analysis = analysed(app.spans)
+    last = analysis.readings[-1]
+    assert (last.relation, number(last.previous), last.turn) == ("rewrites", 2, 3)
+    assert last.break_ is not None
+    assert last.break_.path == "messages[1].parts[0]"
+    assert len(analysis.conversations) == 1
+
+
+def test_the_same_words_behind_another_answer_are_a_fork() -> None:
+    """Drafts that are judged beside each other: none says again what was answered to another."""
+    app = App()
+    first = [said("user", "Name a colour.")]
+    app.call(0, first, "Red.")
+    for i, draft in enumerate(("Red.", "Blue.", "Grey.")):
+        app.call(
+            10 + 10 * i, [*first, said("assistant", draft), said("user", f"Judge it. {PAD}")], f"Mark {i}."
+        )
+    judged = [
+        *first,
+        said("assistant", "Blue."),
+        said("user", f"Judge it. {PAD}"),
+        said("assistant", "Mark 1."),
+    ]
+    app.call(50, [*judged, said("user", "Why?")])
+
+    assert [(c, relation, p) for c, relation, p, _ in story(app.spans)] == [
+        (1, "new", None),
+        (1, "continues", 1),
+        (3, "forks", 1),
+        (4, "forks", 1),
+        (3, "continues", 3),
+    ]
+
+
 def test_a_note_that_only_the_first_request_had_is_no_new_history() -> None:
     app = App()
     app.call(0, [said("user", "Where is my parcel?"), said("user", "It is noon.")], "On its way.")

@@ -109,6 +109,33 @@ def test_only_a_lifetime_that_bridges_the_pause_is_advised(
     assert said in found[0]["fix"]
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "pause", "title", "lives", "fix"),
+    [
+        ("openai", "gpt-4o", 900, "may have", "5 to 60 min: it may", "No lifetime that is offered"),
+        ("openai", "gpt-4o", 9_000, "had", "5 to 60 min.", "No lifetime that is offered"),
+        ("openai", "gpt-5.4", 900, "may have", "5 min to 24 h: it may", '(prompt_cache_retention "24h"). '),
+        ("openai", "gpt-5.4", 5_400, "may have", "5 min to 24 h: it may", "as an entry then lives 30 min to 24 h"),
+        ("anthropic", "claude-sonnet-4-5", 9_000, "had", "5 to 60 min.", "No lifetime that is offered"),
+    ],
+)  # fmt: skip
+def test_a_lifetime_that_is_a_range_is_told_with_both_bounds(
+    tmp_path: Path, provider: str, model: str, pause: int, title: str, lives: str, fix: str
+) -> None:
+    """Within it an entry may have expired, and whoever asks for a longer one may have it bridge the pause."""
+    written = 3_000 if provider == "anthropic" else 0
+    calls = [
+        (0, turns(0), 3_000, 0, written),
+        (20, turns(1), 3_100, 2_944, written and 100),
+        (20 + pause, turns(2), 3_200, 0, written),
+    ]
+    (found,) = [f for f in findings(tmp_path, provider, model, calls) if f["kind"] == "ttl_expired"]
+    assert found["title"] == f"The cache {title} expired"
+    assert f"an entry lives {lives}" in found["detail"]
+    assert fix in found["fix"]
+    assert found["evidence"] == ("inferred" if title == "may have" else "reported")
+
+
 def test_a_reminder_that_is_always_put_last_is_one_finding(tmp_path: Path) -> None:
     """It stands further on in each call, and so does the place where the prompts part."""
     calls = []
@@ -284,3 +311,16 @@ def test_who_looks_for_what_is_not_recorded_is_told_of_values_that_are_cut(tmp_p
     calls = [(20 * i, turns(i, RULE), 9_000 + 80 * i, 0, 0) for i in range(2)]
     found = findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
     assert any("texts that end in" in f["fix"] for f in found if f["kind"] == "content_not_captured")
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_where_an_unmarked_prompt_changes_as_well_both_are_to_be_mended(
+    tmp_path: Path, changes: bool
+) -> None:
+    """Who sets the breakpoint alone pays for writes that nothing can read."""
+    clock = ("It is 3:0{0}:1{0} PM. " if changes else "Be kind. ") + RULE * 300
+    calls = [(i * 20, turns(i, clock.format(i)), 7_000 + 40 * i, 0, 0) for i in range(3)]
+    told = findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+    (found,) = [f for f in told if f["kind"] == "no_cache_control"]
+    assert ("mend both. A breakpoint alone costs more" in found["fix"]) == changes
+    assert ("volatile_prefix" in {f["kind"] for f in told}) == changes

@@ -1196,6 +1196,37 @@ def test_what_the_provider_missed_in_front_of_an_edit_is_not_the_edit_s() -> Non
     assert {f.kind: f.tokens for f in analysis.findings if f.tokens} == losses
 
 
+@pytest.mark.parametrize(("read", "missed"), [(0, True), (1, False)], ids=["nothing read", "the entry read"])
+def test_of_a_marked_prompt_the_entry_in_front_of_the_edit_is_the_provider_s(read: int, missed: bool) -> None:
+    """Each request was written to its end, so one entry ends in front of the answer that is edited: 25 tokens."""
+    app = App(**{"gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-4-5"})
+    ends = [2000, 2300, 2600, 2900]
+    for n, (end, before) in enumerate(zip(ends, [0, *ends], strict=False), 1):
+        history = [said("system", PAD), *turns(n)]
+        if n == 4:
+            history[4] = said("assistant", "Answer 1, in other words.")
+            before = 2300 * read
+        app.call(
+            history,
+            scope="opentelemetry.instrumentation.genai.anthropic",
+            answer=f"Answer {n}: it is on its way.",
+            **{
+                "gen_ai.usage.input_tokens": end,
+                "gen_ai.usage.cache_read.input_tokens": before,
+                "gen_ai.usage.cache_creation.input_tokens": end - before,
+            },
+        )
+
+    analysis = analysed(app.spans)
+
+    losses = dict(analysis.readings[-1].losses)
+    assert losses == (
+        {"provider_side_miss": 2300, "prefix_changed": 275} if missed else {"prefix_changed": 275}
+    )
+    told = [f.detail for f in analysis.findings if f.kind == "provider_side_miss"]
+    assert [d.split(",")[0] for d in told] == ["The text in front of the change had stayed the same"] * missed
+
+
 @pytest.mark.parametrize("blocks", [0, 2])
 def test_a_read_that_ends_near_the_edit_is_the_edit_s_alone(blocks: int) -> None:
     """Counts that are estimates put the edit a little before or behind where the provider saw it."""

@@ -295,5 +295,5 @@ def test_a_lifetime_that_only_may_bridge_a_pause_is_said_to_and_not_counted() ->
         (fix,) = [f["fix"] for f in report["findings"] if f["kind"] == "ttl_expired"]
         (savings,) = [c["savings"] for c in report["conversations"]]
         assert 'prompt_cache_retention "24h"' in fix
-        assert ("it may bridge them, 30 min are certain" in fix) is not sure
+        assert ("it may bridge them, as an entry then lives 30 min to 24 h" in fix) is not sure
         assert savings["lifetime"] == ("longer" if sure else "as_it_is")

@@ -186,14 +186,13 @@ def unmarked_tail(f: Facts) -> Verdict:
 THE_PROVIDERS = ("provider_side_miss", "server_side_rewrite_suspected")
 
 
-def missed_beside(judged: Verdict, at: Break | None, readable: int, floor: int, style: str) -> int:
+def missed_beside(judged: Verdict, at: Break | None, readable: int, floor: int) -> int:
     """Tokens in front of a change among the messages that the provider did not read although its entry stood there: no change
     is to blame for them. ``readable``: what the rules read with the change; half of it is more than counts can be wrong by.
 
-    Of caches that hold the longest beginning only: where entries end at markers or messages, a change takes more with it
-    than its text. The same holds for tools and system prompt, as how a provider writes them is not told."""
+    Not of tools and system prompt, as how a provider writes them is not told."""
     among = at is not None and at.path.startswith("messages") and at.kind not in ("tools", "system")
-    missed = judged.otherwise in THE_PROVIDERS and not judged.barrier and style == "prefix"
+    missed = judged.otherwise in THE_PROVIDERS and not judged.barrier
     return readable - floor if among and missed and floor < readable // 2 else 0
 
 

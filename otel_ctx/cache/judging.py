@@ -17,7 +17,7 @@ from otel_ctx.cache.cause import (
 from otel_ctx.cache.facts import facts_of, too_short, unseen_in_front
 from otel_ctx.cache.marks import marked_once, marks_of
 from otel_ctx.cache.outcome import best_split, outcome_of, reported_split
-from otel_ctx.cache.reach import behind_marker, expected_of, of_old, predict
+from otel_ctx.cache.reach import behind_marker, expected_of, of_old, predict, stands_in_front
 from otel_ctx.cache.resent import cleared
 from otel_ctx.cache.run import Run
 from otel_ctx.cache.slack import slack
@@ -26,6 +26,7 @@ from otel_ctx.model import MODEL_KINDS, Access, Break, CacheTokens, Call, Eviden
 
 _MORE_LEAST, _MORE = 128, 0.25  # so much more than a rule takes out was taken out by something else
 _UNMEASURED = 0.2  # places of a prompt of which no call before says where they are
+_SOON = 120  # seconds in which no cache that is in use forgets
 
 
 class _Why(NamedTuple):
@@ -62,7 +63,7 @@ def judge(
     else:
         floor = mech.readable(run.common, run.hidden) if run.common is not None else expected
     lost = expected - floor if expected - floor > spare else 0
-    in_use = not lost or run.in_use
+    in_use = run.in_use or not (lost or (at is not None and run.untold))
     why = _why(run, lost if in_use else 0, expected, floor, spare, entry, predicted)
     further = 0
     if why.lost and at is not None and at.then is not None and run.common is not None:
@@ -72,8 +73,10 @@ def judge(
     if why.lost and run.path is not None and otherwise == "server_side_rewrite_suspected" and not run.dropped:
         run.path.rewrite(run.path.nearest(floor))
     implied = usage.cache_implied and not run.caches.learned.has_told(run.call.service, run.scope)
-    if run.follows and not why.lost and usage.cache_read is None and _damaged(run):
-        actual = None  # what was not seen may have changed
+    if run.follows and not why.lost and usage.cache_read is None and (_damaged(run) or run.untold):
+        actual = None  # what was not seen may have changed, and what is not promised may not have been done
+    if lost and at is None and run.both and not run.promised and actual == 0 and _is_soon(run, entry):
+        run.caches.learned.missed(run.call.service, run.scope)
     return Access(
         predicted=predicted,
         reported=reported_split(usage, run.total),
@@ -88,6 +91,7 @@ def judge(
         sure="unknown" if otherwise == "unknown" else _sure(why.verdict, implied=implied),
         gap_seconds=entry.gap(run.now) if entry is not None else None,
         ttl_seconds=entry.least if entry is not None else None,
+        ttl_most=entry.most if entry is not None else None,
         note=why.verdict.note,
         behind=why.behind,
         behind_cause=why.aside,
@@ -96,7 +100,12 @@ def judge(
         in_use=in_use,
         ruled=not lost or run.family is not None,
         implied=implied,
+        promised=run.promised,
     )
+
+
+def _is_soon(run: Run, entry: Entry | None) -> bool:
+    return entry is not None and entry.is_ready(run.now) and entry.gap(run.now) < _SOON
 
 
 def _go_on(
@@ -169,8 +178,14 @@ def _why(
     if could is not None and unseen_in_front(run):
         behind = min(lost, could - floor) if could - floor > spare else 0
         return _Why(lost, judged, behind, "unknown" if behind else "")
-    if could is not None and run.both and not run.cleared and _whole(run):
-        behind = min(lost, missed_beside(judged, at, could, floor, run.mech.style))
+    if (
+        could is not None
+        and run.both
+        and not run.cleared
+        and _whole(run)
+        and stands_in_front(run, could, spare)
+    ):
+        behind = min(lost, missed_beside(judged, at, could, floor))
         return _Why(lost, judged, behind, "provider_side_miss" if behind else "")
     return _Why(lost, judged)
 

@@ -12,6 +12,7 @@ class Learned:
 
     def __init__(self) -> None:
         self._telling: set[tuple[str, str]] = set()
+        self._idle: set[tuple[str, str]] = set()
         self._lifetimes: dict[tuple[str, str], set[str]] = {}
         self._hidden: dict[str, int] = {}
         self.heads: set[tuple[str, str]] = set()
@@ -20,6 +21,14 @@ class Learned:
     def has_told(self, service: str, scope: str) -> bool:
         """Has any call of the service reported what the cache did?"""
         return (service, scope) in self._telling
+
+    def is_idle(self, service: str, scope: str) -> bool:
+        """Did calls read nothing that could have read all, and none anything?"""
+        return (service, scope) in self._idle and not self.has_told(service, scope)
+
+    def missed(self, service: str, scope: str) -> None:
+        """A call soon after the one before, whose prompt it kept, read nothing."""
+        self._idle.add((service, scope))
 
     def lifetimes(self, service: str, scope: str) -> set[str]:
         """The lifetimes that the service asked for so far, for what stands before its last markers."""

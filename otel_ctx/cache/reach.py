@@ -119,3 +119,21 @@ def behind_marker(run: Run, expected: int, floor: int, spare: int) -> int:
         reach = max(common, reach - max(0, end_of(run, past) - run.cleared - expected))
     reach = max(reach, floor)
     return expected - reach if expected - reach > spare else 0
+
+
+def stands_in_front(run: Run, read: int, spare: int) -> bool:
+    """Does the entry that the rules read, of ``read`` tokens, end in front of the break for certain? A cache that holds the
+    longest beginning has one wherever two prompts part. Others have them where requests were marked: where that is known
+    from counts only, the next place must be further away than these may be wrong."""
+    path, mech = run.path, run.mech
+    if mech.style == "prefix":
+        return True
+    if (
+        mech.style != "marked"
+        or path is None
+        or not read
+        or (run.common is not None and read > run.common + spare)
+    ):
+        return False
+    place = path.nearest(read)
+    return run.marks.shown or place + 1 >= len(path.ends) or path.ends[place + 1] - read > spare

@@ -58,15 +58,34 @@ class Run:
 
     @property
     def in_use(self) -> bool:
-        """Is any cache known to be in use: by a rule that asks for nothing, by what the request carries, or by usage?"""
-        if self.family is not None and not self.mech.requires:
+        """Is any cache known to be in use: by a rule that asks for nothing, by what the request carries, or by usage? A rule
+        that promises nothing is no word of it where reads are not reported, or calls that kept their prompt read nothing."""
+        known, learned = self.family is not None and not self.mech.requires, self.caches.learned
+        if known and self.promised:
             return True
         if any(name == self.mech.requires for name, _ in self.call.parameters):
             return True
         usage = self.call.usage
+        if self._told or usage.cache_read or usage.cache_write:
+            return True
+        return known and not self.untold and not learned.is_idle(self.call.service, self.scope)
+
+    @property
+    def untold(self) -> bool:
+        """Nothing is promised, and no call of the service has told what it read."""
+        usage = self.call.usage
+        silent = usage.cache_read is None or usage.cache_implied
+        return not self.promised and silent and not self._told
+
+    @property
+    def promised(self) -> bool:
+        """False: by its rule, what the cache keeps is as it pleases."""
+        return self.family is None or self.mech.style != "effort" or bool(self.mech.requires)
+
+    @property
+    def _told(self) -> bool:
         scopes = {self.scope, self.past.scope if self.past is not None else self.scope}
-        told = any(self.caches.learned.has_told(self.call.service, scope) for scope in scopes)
-        return told or bool(usage.cache_read or usage.cache_write)
+        return any(self.caches.learned.has_told(self.call.service, scope) for scope in scopes)
 
     def walk(self, previous: Call | None, shared: int) -> None:
         """Follow the prompt."""

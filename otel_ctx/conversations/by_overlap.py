@@ -14,11 +14,12 @@ from otel_ctx.conversations.compare import (
     carries,
     other_hint,
     same_hint,
+    same_session,
     same_setup,
     shrunk,
 )
 from otel_ctx.conversations.memory import End, Memory, groups
-from otel_ctx.model import KIND_INDEX, Call, Prompt, Relation, Segment
+from otel_ctx.model import KIND_INDEX, MODEL_KINDS, Call, Chain, Prompt, Relation, Segment
 from otel_ctx.parts.texts import adds_summary, in_common, is_summary, says_summary
 
 _SYSTEM = KIND_INDEX["system"]
@@ -30,15 +31,37 @@ def edited(memory: Memory, call: Call, end: End) -> End | None:
     a message in between was edited. Who goes back to ``end`` for something else says other things."""
     if not end.extended:
         return None
-    old = memory.digests(end) | {s.digest for s in end.call.answer}
-    again = {s.digest for s in after(call.prompt.messages, end.call.prompt.messages)} - old
+    start = end.call.prompt.messages
+    old, answered = memory.digests(end), {s.digest for s in end.call.answer}
+    beyond = [
+        s for s in after(call.prompt.messages, start) if s.digest not in old and s.digest not in answered
+    ]
+    again = {s.digest for s in beyond}
     best: tuple[int, End] | None = None
     for _, e in _open(memory, call):
-        later = memory.digests(e) - old
-        shared = len(later & again)
-        if shared >= max(2, _OVERLAP * min(len(later), len(again))) and (best is None or shared >= best[0]):
+        theirs = memory.digests(e)
+        shared = len(again & theirs)
+        if not shared or (best is not None and shared < best[0]):
+            continue
+        most = shared >= 2 and shared >= _OVERLAP * min(len(theirs - old - answered), len(again))
+        if most or _goes_on(e.call, call, start, beyond):
             best = shared, e
     return best[1] if best is not None else None
+
+
+def _goes_on(old: Call, new: Call, start: Chain, beyond: list[Segment]) -> bool:
+    """Does ``new`` say again what little ``old`` has behind ``start``, and what the model said to it? A fork with the same
+    words is first seen without an answer to them."""
+    later = after(old.prompt.messages, start)
+    words = {s.digest for s in later}
+    last = max((i for i, s in enumerate(beyond) if s.digest in words), default=len(beyond))
+    behind = beyond[last + 1 :]
+    if {s.digest for s in behind} & {s.digest for s in old.answer}:
+        return True
+    told = {s.digest for s in later if s.kind not in MODEL_KINDS}
+    answered = any(s.kind in MODEL_KINDS for s in behind)
+    said = {s.digest for s in after(new.prompt.messages, start)}
+    return answered and bool(told) and told <= said and same_session(old, new)
 
 
 def by_overlap(memory: Memory, call: Call, text: Text) -> tuple[End, Relation] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from otel_ctx.findings.loss import in_front
 from otel_ctx.findings.marking import Marking, marking_of
 from otel_ctx.findings.step import Step
 from otel_ctx.findings.switches import switch_of
@@ -28,6 +29,8 @@ class _Words:
 _CONFIRMED = "confirmed."
 _UNPROMISED = "unpromised."  # where no lifetime is published
 _BEFORE = "before."  # where this request was marked, and the one before was not
+_BESIDE = "beside."  # where a change has another share of the loss
+_OPEN = "open."  # where an entry may live so long
 _SECTIONS = {
     "tools_changed": ("tools",), "system_changed": ("system",), "messages_changed": ("messages",),
     "input_changed": ("system", "messages"),
@@ -42,7 +45,7 @@ def _said() -> Mapping[str, _Words]:
     tables = tomllib.loads(text)
     apart = {
         f"{how}{cause}": words
-        for how in (_CONFIRMED, _UNPROMISED, _BEFORE)
+        for how in (_CONFIRMED, _UNPROMISED, _BEFORE, _BESIDE, _OPEN)
         for cause, words in tables.pop(how[:-1]).items()
     }
     return {cause: _Words(**words) for cause, words in {**tables, **apart}.items()}
@@ -119,8 +122,10 @@ def behind(step: Step) -> Iterator[Finding]:
     unseen in front of the break was lost for a reason of its own."""
     access = step.reading.access
     if access is not None and access.behind:
-        own = access._replace(lost=access.behind, behind=0, sure=access.aside)
-        yield _finding(step, own, access.behind_cause)
+        there = (access.actual or 0) + access.behind
+        own = access._replace(lost=access.behind, expected=there, behind=0, sure=access.aside)
+        how = _BESIDE if f"{_BESIDE}{access.behind_cause}" in _said() else ""
+        yield _finding(step, own, access.behind_cause, how)
 
 
 def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
@@ -130,6 +135,8 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
     usage = step.call.usage
     if not how and f"{_BEFORE}{cause}" in _said() and (usage.cache_read or usage.cache_write):
         how = _BEFORE
+    if not how and f"{_OPEN}{cause}" in _said() and (access.gap_seconds or 0) <= (access.ttl_most or 0):
+        how = _OPEN
     words, call = _said()[f"{how}{cause}"], step.call
     before = step.previous
     rule, marking = step.minimum, marking_of(call)
@@ -137,7 +144,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "model": call.model,
         "model_before": before.model if before is not None else "another",
         "gap": _span(access.gap_seconds),
-        "ttl": _span(access.ttl_seconds),
+        "ttl": _spans(access.ttl_seconds, access.ttl_most),
         "minimum": f"{rule:,}" if rule else "?",
         "lookback": str((step.rule.lookback_positions if step.rule is not None else None) or "?"),
         "note": access.note,
@@ -151,17 +158,35 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "end": marking.end,
         "top": _top(step, marking),
         "routing": _routing(step),
+        "both": _BOTH if cause == "no_cache_control" and _changes_in_front(step, access) else "",
     }
     return Finding(
         kind=_NAMES.get(cause, cause),
         severity=words.severity,
         title=words.title,
         detail=words.detail.format(**values),
-        fix=f"{marking.end}." if marking.own and cause in _MARKED else words.fix.format(**values),
+        fix=f"{marking.end}.{values['both']}"
+        if marking.own and cause in _MARKED
+        else words.fix.format(**values),
         calls=(call.id,),
         tokens=access.lost - access.behind,
         evidence=access.sure,
     )
+
+
+_BOTH = (
+    " The prompt changes in front of it, too, as another finding says: mend both. A breakpoint alone costs more, as each "
+    "request then writes what none can read."
+)
+_HALF = 0.5
+
+
+def _changes_in_front(step: Step, access: Access) -> bool:
+    """Would less than half of what was lost be read if nothing but the markers were set?"""
+    old, at = step.compared, step.reading.break_
+    if old is None or at is None:
+        return False
+    return in_front(old, at) * step.reading.tokens.factor < _HALF * access.lost
 
 
 _IN_FRONT = (
@@ -200,8 +225,10 @@ def _longer(step: Step, access: Access) -> str:
         at_marker = marking_of(step.call).longer if (step.engine, name) == ("breakpoint", "1h") else None
         how = at_marker or asked_by.get(name)
         if how and least > had and gap < (most or least):
-            sure = "" if gap <= least else f": it may bridge them, {_span(least)} are certain"
-            return f"Where such pauses are usual, ask for the longer lifetime ({how}){sure}. "
+            unsure = (
+                "" if gap < least else f": it may bridge them, as an entry then lives {_spans(least, most)}"
+            )
+            return f"Where such pauses are usual, ask for the longer lifetime ({how}){unsure}. "
     return "No lifetime that is offered bridges such a pause. "
 
 
@@ -227,10 +254,18 @@ def _switch(step: Step) -> str:
     return switch_of("part", call)
 
 
+def _spans(least: float | None, most: float | None) -> str:
+    """From the one to the other: "5 to 60 min"."""
+    low, high = _span(least), _span(most)
+    if least is None or most is None or low == high:
+        return low
+    return f"{low.removesuffix(high[high.index(' ') :])} to {high}"
+
+
 def _span(seconds: float | None) -> str:
-    """A time in words: "42 s", "7 min", "3.5 h"."""
+    """A time in words: "42 s", "7 min", "3.5 h", "24 h"."""
     if seconds is None:
         return "an unknown time"
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{round(seconds / 3600, 1):g} h"

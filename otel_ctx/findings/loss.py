@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from otel_ctx.findings.step import Step
-from otel_ctx.model import Break, Call, Evidence, Finding
+from otel_ctx.model import Break, Call, Evidence, Finding, Severity
 from otel_ctx.tokens.unseen import AROUND_EACH, SHARE_OF_TOOLS
 
 _SLACK_TOKENS = 128  # providers read whole blocks and add tokens of their own
@@ -43,7 +43,7 @@ def loss_of(step: Step, at: Break) -> Loss:
         return _by_usage(old, call)
     if access is not None and not access.in_use:
         return Loss(0, "predicted")
-    kept = _in_front(old, at)
+    kept = in_front(old, at)
     if access is not None:
         lost = 0 if access.barrier else access.lost - access.behind
     else:  # no call reads more than it holds
@@ -103,6 +103,11 @@ def costless(step: Step, found: Finding) -> Finding:
     access = step.reading.access
     if access is None or access.in_use:
         return found
+    if not access.promised:
+        shown = access.reported is not None
+        said = "Its provider promises nothing, and nothing shows that this prompt is cached: what this costs is not known."
+        severity: Severity = "info" if shown or found.severity == "info" else "warning"
+        return replace(found, severity=severity, detail=f"{found.detail} {said}")
     costs = (
         "this costs nothing yet"
         if access.ruled
@@ -121,7 +126,7 @@ def _by_usage(old: Call, call: Call) -> Loss:
     return Loss(max(0, could - read), "inferred", denied=read >= could * (1 - _SLACK_EXACT))
 
 
-def _in_front(old: Call, at: Break) -> int:
+def in_front(old: Call, at: Break) -> int:
     """Tokens of the segments of ``old`` in front of the break."""
     prompt = old.prompt
     head = (*prompt.tools, *prompt.system)

@@ -85,7 +85,8 @@ class Access(NamedTuple):
     otherwise: str  # a cause that is to be named where the text does not say one
     sure: Evidence
     gap_seconds: float | None = None  # since the last use of what could have been read
-    ttl_seconds: int | None = None
+    ttl_seconds: int | None = None  # that this lives for certain
+    ttl_most: int | None = None  # and at the outside
     note: str = ""  # what the cause rests on, in words, without prompt text
     behind: int = 0  # of ``lost``: tokens behind the last marker of the call before, or in front of the break and unseen
     behind_cause: str = ""
@@ -96,6 +97,7 @@ class Access(NamedTuple):
     implied: bool = (
         False  # that nothing was read is taken from a count that no call of its service has told yet
     )
+    promised: bool = True  # False: by its rule, what the cache keeps is as it pleases
 
     @property
     def aside(self) -> Evidence:

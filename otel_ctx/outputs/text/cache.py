@@ -56,7 +56,7 @@ def cache(view: View) -> Iterator[Line]:
         told = (f"{number(sum(read_by))} tokens read",) if read_by else ()
         why = "what came before was not recorded"
         yield from facts((f"{many(len(dark), 'call')} not checked", why, *told), view.width, _INDENT)
-    yield from facts([*_unruled(readings), *_implied(readings)], view.width, _INDENT)
+    yield from facts([*_unruled(readings), *_implied(readings), *_unpromised(readings)], view.width, _INDENT)
     reported = [
         r for r in readings if r.access is not None and r.access.reported is not None and not r.unruled
     ]
@@ -122,6 +122,14 @@ def _implied(readings: Sequence[Reading]) -> Iterator[str]:
     if calls and not any(r.call.usage.cache_read for r in readings):
         told = "tells" if len(calls) == 1 else "tell"
         yield f"{many(len(calls), 'call')} {told} no cached tokens: the library leaves zeros out (inferred)"
+
+
+def _unpromised(readings: Sequence[Reading]) -> Iterator[str]:
+    """How many calls missed what no provider promises to keep: nobody is to blame."""
+    missed = [r for r in readings if r.access is not None and not r.access.promised and not r.losses]
+    count = sum(outcome_of(r) in ("miss", "partial") for r in missed)
+    if count:
+        yield f"{many(count, 'call')} read less than could be kept: this cache promises nothing"
 
 
 def _silent(readings: Sequence[Reading]) -> Iterator[str]:
