@@ -119,10 +119,10 @@ def short(made: Any) -> Any:
         | {"break": call["cache"]["break"]}
         for call in made["calls"]
     ]
-    found = [
-        (f["kind"], f["calls"], f["path"]) for f in made["findings"] if f["kind"] != "double_instrumentation"
-    ]
-    return {"calls": calls, "conversations": made["conversations"], "findings": found}
+    conversations = [{k: v for k, v in c.items() if k != "savings"} for c in made["conversations"]]
+    scopes = ("double_instrumentation", "usage_missing")
+    found = [(f["kind"], f["calls"], f["path"]) for f in made["findings"] if f["kind"] not in scopes]
+    return {"calls": calls, "conversations": conversations, "findings": found}
 
 
 def disguised(span: Span) -> Span:

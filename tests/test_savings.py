@@ -105,11 +105,16 @@ def test_where_nothing_is_known_of_the_cache_no_savings_are_told(name: str) -> N
     assert {c["savings"] for c in told["conversations"]} == {None}
 
 
-@pytest.mark.parametrize("changed", [(), (2,)])
-def test_where_no_read_is_reported_no_savings_are_told(changed: Sequence[int]) -> None:
-    """What was lost is predicted; what was spent without it is not known."""
-    report = told(GPT_4O, [30.0] * 4, changed=changed, silent=True)
-    assert report["totals"]["cost"]["usd_low"] < report["totals"]["cost"]["usd_high"]
+def test_where_no_read_is_reported_the_savings_are_what_is_predicted() -> None:
+    totals = told(GPT_4O, [30.0] * 4, changed=(2,), silent=True)["totals"]
+    assert totals["cost"]["usd_low"] < totals["cost"]["usd_high"]
+    assert totals["savings"]["tokens"] == totals["waste"]["tokens"] > 0
+    assert totals["savings"]["usd"] == pytest.approx(totals["waste"]["usd"])
+
+
+def test_where_what_was_lost_is_not_known_no_savings_are_told() -> None:
+    report = told(GPT_4O, [30.0] * 4, silent=True)
+    assert report["totals"]["waste"]["tokens"] is None
     assert report["totals"]["savings"] is None
     assert {c["savings"] for c in report["conversations"]} == {None}
 

@@ -26,11 +26,9 @@ class _Choice(NamedTuple):
 
 def savings_of(readings: Sequence[Reading], rules: Rules, overpaid: bool = False) -> Savings | None:
     """``readings``: of one conversation; ``overpaid``: it paid for a longer lifetime and did not need it. None where no
-    call has a price, or what the cache gave is reported of none: then it is not known what was spent without it."""
+    call has a price, or what the cache gave is not known of any."""
     priced = [r for r in readings if r.cost is not None]
-    if all(r.access is None or r.access.simulated for r in priced) or (
-        wasted_tokens(readings) is None and not overpaid
-    ):
+    if all(r.access is None for r in priced) or (wasted_tokens(readings) is None and not overpaid):
         return None
     marked = any(cause in _OF_MARKERS for r in priced for cause, _ in r.losses)
     choices = tuple(_choices(priced, rules, overpaid))
