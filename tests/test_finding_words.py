@@ -109,6 +109,18 @@ def test_only_a_lifetime_that_bridges_the_pause_is_advised(
     assert said in found[0]["fix"]
 
 
+@pytest.mark.parametrize("changes", [True, False])
+def test_where_a_prompt_changes_behind_a_pause_both_are_to_be_mended(tmp_path: Path, changes: bool) -> None:
+    """A longer lifetime alone keeps what nothing can read."""
+    clock = ("It is 3:0{0}:1{0} PM. " if changes else "Be kind. ") + RULE * 300
+    calls = [(i * 9_000, turns(i, clock.format(i)), 7_000 + 40 * i, 0, 7_000 + 40 * i) for i in range(3)]
+    told = findings(tmp_path, "anthropic", "claude-sonnet-4-5", calls)
+    (found,) = [f for f in told if f["kind"] == "ttl_expired"]
+    assert ("mend both" in found["fix"]) == changes
+    assert "breakpoint alone" not in found["fix"]
+    assert ("volatile_prefix" in {f["kind"] for f in told}) == changes
+
+
 @pytest.mark.parametrize(
     ("provider", "model", "pause", "title", "lives", "fix"),
     [

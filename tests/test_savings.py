@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from otel_ctx.engine import Engine
 from otel_ctx.model import Analysis, Span
 from otel_ctx.outputs.report import Inputs, build
 from otel_ctx.outputs.text import plain, render
+from otel_ctx.outputs.views.totals import totals
 from tests.oracle import mutations
 from tests.oracle.example import TURNS, example, usage
 from tests.oracle.score import run
@@ -218,6 +220,20 @@ def shown(analysis: Analysis, verbose: int = 0) -> str:
     """The report on a screen, in one line."""
     lines = render(analysis, Inputs((), ()), verbose=verbose)
     return " ".join(" ".join(plain(line) for line in lines).split())
+
+
+def test_a_session_saves_what_those_with_a_price_save() -> None:
+    priced, dear = (
+        analysed(SONNET, [30.0] * 3, lost=(2,), changed=(2,)),
+        analysed(("acme", "zephyr-9"), [30.0] * 3),
+    )
+    others = tuple(replace(c, id=f"other {c.id}") for c in dear.conversations)
+    sums = totals((*priced.readings, *dear.readings), (*priced.conversations, *others))["savings"]
+    assert sums["sessions"] == 1
+    assert sums["usd_per_session"] == sums["usd"] > 0
+    below = replace(priced.conversations[0], id="below", parent=priced.conversations[0].id)
+    assert totals(priced.readings, (*priced.conversations, below))["savings"]["sessions"] == 1
+    assert totals(priced.readings, (*priced.conversations, *others))["conversations"] == 2
 
 
 def test_keeping_an_entry_alive_costs_its_requests_where_no_longer_lifetime_is_offered() -> None:

@@ -158,7 +158,7 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         "end": marking.end,
         "top": _top(step, marking),
         "routing": _routing(step),
-        "both": _BOTH if cause == "no_cache_control" and _changes_in_front(step, access) else "",
+        "both": _both(step, access, cause),
     }
     return Finding(
         kind=_NAMES.get(cause, cause),
@@ -167,18 +167,25 @@ def _finding(step: Step, access: Access, cause: str, how: str = "") -> Finding:
         detail=words.detail.format(**values),
         fix=f"{marking.end}.{values['both']}"
         if marking.own and cause in _MARKED
-        else words.fix.format(**values),
+        else f"{words.fix.format(**values)}{values['both'] if cause in _BARRIERS else ''}",
         calls=(call.id,),
         tokens=access.lost - access.behind,
         evidence=access.sure,
     )
 
 
-_BOTH = (
-    " The prompt changes in front of it, too, as another finding says: mend both. A breakpoint alone costs more, as each "
-    "request then writes what none can read."
-)
+_BOTH = " The prompt changes in front of it, too, as another finding says: mend both."
+_DEARER = " A breakpoint alone costs more, as each request then writes what none can read."
+_BARRIERS = ("ttl_expired", "ttl_lost", "model_switch")
 _HALF = 0.5
+
+
+def _both(step: Step, access: Access, cause: str) -> str:
+    """Where the text has changed as well, what brings nothing back alone; with a blank in front, empty elsewhere."""
+    if cause not in (*_BARRIERS, "no_cache_control") or not _changes_in_front(step, access):
+        return ""
+    fees = step.rule.write_multiplier.values() if step.rule is not None else ()
+    return f"{_BOTH}{_DEARER if cause == 'no_cache_control' and any(n > 1 for n in fees) else ''}"
 
 
 def _changes_in_front(step: Step, access: Access) -> bool:

@@ -79,7 +79,7 @@ def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | No
         return None
     saved, spent = [s.usd for s in known if s.usd is not None], math.fsum(s.spent for s in known)
     usd = math.fsum(saved) if saved else None
-    sessions = sum(c.parent is None for c in conversations)
+    sessions = len(_sessions(conversations))
     each = usd / sessions if usd is not None and sessions else None
     return {
         "tokens": sum(s.tokens for s in known),
@@ -89,6 +89,20 @@ def _total_savings(conversations: Sequence[Conversation]) -> dict[str, Any] | No
         "usd_per_session": rounded_usd(each),
         "usd_per_1000_sessions": rounded_usd(1000 * each) if each is not None else None,
     }
+
+
+def _sessions(conversations: Sequence[Conversation]) -> set[str]:
+    """Those of which any part has savings in USD: without a price nobody knows what a session saves."""
+    parents = {c.id: c.parent for c in conversations}
+    out = set()
+    for c in conversations:
+        if c.savings is not None and c.savings.usd is not None:
+            id_, seen = c.id, {c.id}
+            while (above := parents.get(id_)) is not None and above in parents and above not in seen:
+                id_ = above
+                seen.add(id_)
+            out.add(id_)
+    return out
 
 
 def cost_words(readings: Sequence[Reading], money: str) -> str:
