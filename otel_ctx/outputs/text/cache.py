@@ -79,7 +79,8 @@ def cache(view: View) -> Iterator[Line]:
 def _lost(waste: dict[str, Any], readings: Sequence[Reading], width: int) -> Iterator[Line]:
     yield BLANK
     total = f"{number(waste['tokens'])} tokens billed again"
-    priced = sum(r.wasted for r in readings if r.losses and r.cost is not None and r.cost.wasted is not None)
+    known = (r for r in readings if r.cost is not None and r.cost.wasted is not None)
+    priced = sum(n for r in known for _, n in r.losses)
     them = f"{number(priced)} of them" if priced < waste["tokens"] else "them"
     lost = (
         f", {usd_range(waste['usd'], waste['usd_high'])} more than reading {them}"
