@@ -207,7 +207,7 @@ def test_a_routing_key_is_advised_only_where_the_provider_may_have_one(
 def test_codex_has_a_price_and_an_extra_that_is_missing_is_installed_from_a_clone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
 ) -> None:
-    monkeypatch.setattr("otel_ctx.findings.quality.find_spec", lambda name: installed or None)
+    monkeypatch.setattr("otel_ctx.findings.quality._has_package", lambda: installed)
     calls = [(0, turns(0), 4_500, 0, 0)]
     known = findings(tmp_path, "openai", "gpt-5.1-codex", calls)
     assert "unpriced_model" not in {f["kind"] for f in known}

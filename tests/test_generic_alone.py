@@ -119,10 +119,9 @@ def short(made: Any) -> Any:
         | {"break": call["cache"]["break"]}
         for call in made["calls"]
     ]
-    conversations = [{k: v for k, v in c.items() if k != "savings"} for c in made["conversations"]]
     scopes = ("double_instrumentation", "usage_missing")
     found = [(f["kind"], f["calls"], f["path"]) for f in made["findings"] if f["kind"] not in scopes]
-    return {"calls": calls, "conversations": conversations, "findings": found}
+    return {"calls": calls, "conversations": made["conversations"], "findings": found}
 
 
 def disguised(span: Span) -> Span:
@@ -134,7 +133,11 @@ def disguised(span: Span) -> Span:
 
 @pytest.mark.parametrize("name", CASES)
 def test_neither_a_scope_nor_an_order_of_attributes_is_needed(name: str) -> None:
-    assert short(analysed(name, disguised)) == short(analysed(name))
+    found, told = short(analysed(name, disguised)), short(analysed(name))
+    for c, known in zip(found["conversations"], told["conversations"], strict=True):
+        if c["savings"] is None:  # without zeros that only the scope tells, what was lost is not known
+            known["savings"] = None
+    assert found == told
 
 
 @pytest.mark.usefixtures("alone")

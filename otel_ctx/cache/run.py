@@ -46,9 +46,8 @@ class Run:
         self.follows = False  # it goes on from a call that was seen
         self.both = False  # and the text of both was
         self.kept = 0  # segments of the path before
-        self.common: int | None = (
-            None  # tokens in front of the break, or of what is shared with another branch
-        )
+        # tokens in front of the break, or of what is shared with another branch
+        self.common: int | None = None
         self.resent = NOTHING
         self.left = past  # by the call that is continued
         self.cleared = 0  # tokens that the provider took out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 
 from otel_ctx.findings.gaps import gaps, recorded_by
@@ -190,11 +191,11 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
     own = ", ".join(rules.own_providers(call.model))
     yours = f" The row of yours is of provider {own}." if own else ""
     write = (
-        f"rite the price into a file of your own: --rules FILE with a [[price]] row, {row}model = "
+        f"write the price into a file of your own: --rules FILE with a [[price]] row, {row}model = "
         f'"{normalise_model_id(call.model)}". The name of a deployment is mended by --model NAME=MODEL.{yours}'
     )
-    extra = "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or w"
-    fix = f"{'W' if find_spec('genai_prices') else extra}{write}"
+    extra = "Install the extra prices (pip install '.[prices]' in a clone of otel-ctx), or "
+    fix = f"{write[:1].upper()}{write[1:]}" if _has_package() else f"{extra}{write}"
     if not usual:
         served = f" for requests that were served as {call.service_tier}"
         fix = (
@@ -207,6 +208,12 @@ def unpriced_model(step: Step, cost: Cost | None) -> Iterator[Finding]:
         f"{call.model} is in no price table{served}: its cost is left out, not counted as zero.",
         fix,
     )
+
+
+@cache  # a search of the disk is not for each call
+def _has_package() -> bool:
+    """Are the prices of genai-prices there?"""
+    return find_spec("genai_prices") is not None
 
 
 def _unpriced(call: Call, title: str, detail: str, fix: str) -> Finding:
