@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from otel_ctx.cost.prices import MILLION, Term, prices_of, terms_of
-from otel_ctx.model import Lifetime, Reading, Savings, wasted_tokens
+from otel_ctx.model import NOT_OURS, Lifetime, Reading, Savings, wasted_tokens
 from otel_ctx.rules import Rules
 
-_NOT_OURS = ("provider_side_miss", "unknown")  # nobody knows what would help
 _OF_TIME = ("ttl_expired", "ttl_lost")
 _OF_MARKERS = ("no_cache_control", "missing_tail_breakpoint", "frozen_breakpoint", "breakpoint_before_change")
 _PICO = 12  # digits behind which sums of floats differ by chance
@@ -70,7 +69,7 @@ def _kept(r: Reading, rules: Rules, choice: _Choice) -> int:
     return sum(
         n
         for cause, n in r.losses
-        if cause not in _NOT_OURS and (cause not in _OF_TIME or _bridged(r, rules, choice))
+        if cause not in NOT_OURS and (cause not in _OF_TIME or _bridged(r, rules, choice))
     )
 
 

@@ -30,6 +30,9 @@ Record = Literal["span", "request", "transcript"]
 """What tells of a call: a span (or its log records), a line of a log of requests, a coding agent's transcript."""
 Outcome = Literal["hit", "partial", "miss", "cold", "ineligible", "not_reported"]
 
+NOT_OURS = ("provider_side_miss", "unknown")
+"""Causes of which nobody knows what would help."""
+
 SECOND = 1_000_000_000
 """In the nanoseconds of spans."""
 

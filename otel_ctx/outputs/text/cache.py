@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from otel_ctx.model import Access, Lifetime, Outcome, Reading
+from otel_ctx.model import NOT_OURS, Access, Lifetime, Outcome, Reading
 from otel_ctx.outputs.escape import escape
 from otel_ctx.outputs.report import outcome_of
 from otel_ctx.outputs.text.layout import (
@@ -30,7 +30,6 @@ _INDENT = 2
 _NAME = 34
 _BAR = 12
 _OUTCOMES: tuple[Outcome, ...] = ("hit", "partial", "miss", "cold", "ineligible", "not_reported")
-_FIXLESS = ("provider_side_miss", "unknown")
 _WAYS: dict[Lifetime, str] = {
     "shorter": "by the usual lifetime of entries",
     "longer": "by the longer lifetime of entries",
@@ -152,7 +151,7 @@ def _savings(view: View, savings: dict[str, Any] | None, waste: dict[str, Any]) 
         for cause, tokens in r.losses if r.conversation in known else ():
             lost[cause] += tokens
     beyond = max(0, lost.total() - savings["tokens"])
-    fixless = min(beyond, sum(lost[cause] for cause in _FIXLESS))
+    fixless = min(beyond, sum(lost[cause] for cause in NOT_OURS))
     if savings["usd"]:
         yield f"fixed, it saves {usd(savings['usd'])}, {savings['share']:.0%} of the cost"
         ways = _ways(view)
